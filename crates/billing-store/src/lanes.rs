@@ -202,7 +202,10 @@ impl Lane {
         let Some(Placed { schema, home }) = &self.placed else {
             return self.worker_pool.transact_again(|pg| Ok(partition::create(pg, month)?));
         };
-        home.transact_again(|pg| Ok(citus::create_month(pg, schema, month)?))?;
+        home.transact_again(|pg| {
+            citus::make_in_lane(pg, schema)?;
+            Ok(partition::create(pg, month)?)
+        })?;
         self.worker_pool.transact_again(|pg| Ok(citus::show_month(pg, schema, month)?))
     }
 }

@@ -158,7 +158,8 @@ pub(crate) fn move_lane(
         lock_for_connection(&mut home, LockClass::Migration)?;
         let row = find_lane(&mut home, number)?;
         if row.placed.is_some() {
-            return move_placed((url, &mut home), (&row, to), left, progress);
+            move_placed((url, &mut home), (&row, to), left, progress)?;
+            return Ok(Moved::default());
         }
         let node = to.map(|name| find_node(&mut home, name)).transpose()?;
         let name = |node: &Option<Node>| node.as_ref().map(|node| node.name.clone());

@@ -8,7 +8,6 @@ use diesel::sql_types::{BigInt, Bool, Text};
 
 use super::HasSubscription;
 use super::add::{NewNode, copy_to};
-use super::moving::Moved;
 use crate::pg::catalogue_copy::SUBSCRIPTION;
 use crate::pg::citus;
 use crate::pg::error::Failure;
@@ -131,8 +130,8 @@ pub(super) fn move_placed(
     (row, to): (&LaneRow, Option<&str>),
     left: impl Fn(&mut PgConnection),
     progress: &mut dyn FnMut(&str),
-) -> Result<Moved, Failure> {
-    let Some(schema) = &row.placed else { return Ok(Moved::default()) };
+) -> Result<(), Failure> {
+    let Some(schema) = &row.placed else { return Ok(()) };
     let Some(group) = citus::group_named(home, to)? else {
         let message = format!("the engine has no node {}: `lanes list` shows them", to.unwrap_or_default());
         return Err(StoreError::Internal(message).into());
@@ -142,5 +141,5 @@ pub(super) fn move_placed(
     for row in directory(home)?.iter().filter(|moved| moved.number == row.number) {
         arrange((url, home), row, false, &left)?;
     }
-    Ok(Moved::default())
+    Ok(())
 }

@@ -7,7 +7,7 @@ use diesel::sql_types::{Bool, Text};
 use uuid::Uuid;
 
 use super::citus;
-use super::node::Node;
+use super::node::{self, Node};
 use super::place::Place;
 use super::schema::{lanes, nodes};
 use super::statement::statement;
@@ -96,9 +96,31 @@ pub(crate) fn written(pg: &mut PgConnection) -> QueryResult<Vec<LaneRow>> {
 pub(crate) fn directory(pg: &mut PgConnection) -> QueryResult<Vec<LaneRow>> {
     let mut rows = written(pg)?;
     if citus::is_there(pg)? {
-        citus::place(pg, &mut rows)?;
+        place(pg, &mut rows)?;
     }
     Ok(rows)
+}
+
+/// Says of the lanes that an engine places where they are, and what the service works with there.
+fn place(home: &mut PgConnection, rows: &mut [LaneRow]) -> QueryResult<()> {
+    let places = citus::places(home)?;
+    if places.is_empty() {
+        return Ok(());
+    }
+    let known = node::all(home)?;
+    for (schema, group, host, port) in places {
+        let (name, is_home) = (citus::node_name(group), citus::is_coordinator(group));
+        let node = known.iter().find(|node| node.name == name).cloned();
+        if node.is_none() && !is_home {
+            log::warn!("{schema} is on {host}:{port}, which has no copy of the catalogue: run `billing-http migrate`");
+        }
+        for row in rows.iter_mut().filter(|row| row.schema == schema) {
+            row.schema = citus::here(&schema);
+            row.node = (!is_home).then(|| node.clone().unwrap_or_else(|| Node::strange(&name, &host, port)));
+            row.placed = Some(schema.clone());
+        }
+    }
+    Ok(())
 }
 
 /// How many top bits of a key tell so many lanes apart; `None`: so many cannot be.

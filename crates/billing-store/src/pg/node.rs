@@ -27,7 +27,7 @@ impl Node {
     }
 
     /// Takes another address for where it is.
-    pub(crate) fn is_at(&mut self, host: &str, port: i32) {
+    fn is_at(&mut self, host: &str, port: i32) {
         (self.host, self.port) = (host.to_owned(), port);
     }
 
@@ -49,7 +49,10 @@ impl Node {
 pub(crate) fn all(pg: &mut PgConnection) -> QueryResult<Vec<Node>> {
     let mut all = nodes::table.order(nodes::name).load(pg)?;
     if citus::is_there(pg)? {
-        citus::address(pg, &mut all)?;
+        for (group, host, port) in citus::nodes(pg)? {
+            let name = citus::node_name(group);
+            all.iter_mut().filter(|node: &&mut Node| node.name == name).for_each(|node| node.is_at(&host, port));
+        }
     }
     Ok(all)
 }

@@ -17,10 +17,7 @@ use diesel::connection::SimpleConnection;
 use diesel::prelude::*;
 use diesel::sql_types::{Bool, Integer, Text};
 
-use super::lane::LaneRow;
 use super::month::Month;
-use super::node::{self, Node};
-use super::partition;
 use super::statement::statement;
 
 pub(crate) use self::arrange::{arrange, describe, is_placed_here};
@@ -121,35 +118,14 @@ pub(crate) fn nodes(home: &mut PgConnection) -> QueryResult<Vec<(i32, String, i3
     ListNodes { coordinator: COORDINATOR }.load(home)
 }
 
-/// Gives the nodes of the directory that are the engine's the addresses that this has for them.
-pub(crate) fn address(home: &mut PgConnection, known: &mut [Node]) -> QueryResult<()> {
-    for (group, host, port) in nodes(home)? {
-        known.iter_mut().filter(|node| node.name == node_name(group)).for_each(|node| node.is_at(&host, port));
-    }
-    Ok(())
+/// Whether a group is the coordinator's.
+pub(super) fn is_coordinator(group: i32) -> bool {
+    group == COORDINATOR
 }
 
-/// Says of the lanes of the directory that the engine places where they are, and what the service works with there.
-pub(super) fn place(home: &mut PgConnection, rows: &mut [LaneRow]) -> QueryResult<()> {
-    let places: Vec<(String, i32, String, i32)> = ReadPlaces { customers: ".customers".to_owned() }.load(home)?;
-    if places.is_empty() {
-        return Ok(());
-    }
-    let known = node::all(home)?;
-    for (schema, group, host, port) in places {
-        let name = node_name(group);
-        let node = known.iter().find(|node| node.name == name).cloned();
-        if node.is_none() && group != COORDINATOR {
-            log::warn!("{schema} is on {host}:{port}, which has no copy of the catalogue: run `billing-http migrate`");
-        }
-        for row in rows.iter_mut().filter(|row| row.schema == schema) {
-            row.schema = here(&schema);
-            row.node =
-                (group != COORDINATOR).then(|| node.clone().unwrap_or_else(|| Node::strange(&name, &host, port)));
-            row.placed = Some(schema.clone());
-        }
-    }
-    Ok(())
+/// Where the lanes are that the engine places: the schema, the node's group, its server and port.
+pub(super) fn places(home: &mut PgConnection) -> QueryResult<Vec<(String, i32, String, i32)>> {
+    ReadPlaces { customers: ".customers".to_owned() }.load(home)
 }
 
 /// Gives a lane that nobody is in to the engine.
@@ -188,10 +164,9 @@ pub(super) fn expect_here(pg: &mut PgConnection, is_writing: bool) -> QueryResul
     ExpectHere { is_writing }.get_result::<bool>(pg).map(drop)
 }
 
-/// Makes a month's table of a lane's events, unless it exists: on the coordinator.
-pub(crate) fn create_month(home: &mut PgConnection, schema: &str, month: Month) -> QueryResult<()> {
-    home.batch_execute(&format!("SET LOCAL search_path = {schema}, public; {MAKE_ON_NODES}"))?;
-    partition::create(home, month)
+/// Has the rest of a transaction on the coordinator make on nodes what it makes in a lane.
+pub(crate) fn make_in_lane(home: &mut PgConnection, schema: &str) -> QueryResult<()> {
+    home.batch_execute(&format!("SET LOCAL search_path = {schema}, public; {MAKE_ON_NODES}"))
 }
 
 /// Makes the view of a month's table, unless it exists: on the lane's owner node.
