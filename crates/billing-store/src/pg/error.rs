@@ -175,9 +175,12 @@ fn declared(constraint: &str) -> &str {
 
 /// What is not found by its name, as the server says.
 const NAMED: [&str; 2] = ["relation ", "function "];
+/// What was there when a view of it was read, and not when it was to be opened: an engine has moved the lane in between (XX000).
+const BEHIND_A_VIEW: &str = "could not open relation with OID ";
 
 fn from_message(message: &str) -> Failure {
-    if NAMED.iter().any(|named| message.starts_with(named)) && message.ends_with(" does not exist") {
+    let is_missing = NAMED.iter().any(|named| message.starts_with(named)) && message.ends_with(" does not exist");
+    if is_missing || message.starts_with(BEHIND_A_VIEW) {
         return Failure::Missing(message.to_owned());
     }
     if NO_ROOM.iter().any(|text| message.ends_with(text)) {
@@ -267,6 +270,7 @@ mod tests {
             // message,                                                  missing, why
             ("relation \"customers\" does not exist",                    true,  "a lane's table"),
             ("function create_events_partition(date) does not exist",    true,  "a lane's function"),
+            ("could not open relation with OID 102016",                  true,  "what a view shows, of a lane that was moved just now"),
             ("column \"customers\" does not exist",                      false, "a fault of the statement"),
             ("relation \"customers\" already exists",                    false, "the opposite"),
         ];
