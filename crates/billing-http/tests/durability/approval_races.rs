@@ -3,13 +3,12 @@
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::thread;
-use std::time::Duration;
 
 use bigdecimal::{BigDecimal, Zero};
 use billing_domain::user::Role;
 use serde_json::{Value, json};
 
-use super::races::{Ring, assert_both, handicap, number, won};
+use super::races::{Balance, Ring, assert_both, number, won};
 use super::renewal_races::{Racer, assert_books_balance, race};
 use crate::console::{Browser, token, user};
 use crate::support::{Answer, Field};
@@ -35,20 +34,18 @@ fn approved_void_against_payment() {
     let bob = Browser::signed_in(&ring.world, BOB);
     let form = token(&bob.get("/console/"));
     let cookies = bob.cookies.take();
-    let (voided, turn) = (Cell::new(0_usize), Cell::new(0));
+    let (voided, balance) = (Cell::new(0_usize), Balance::new());
     ring.rounds(|customer| {
         ring.subscription(customer, &ring.plan);
         let unpaid = ring.list("invoices", customer).pop().expect("the fee").id("invoice_id");
         let void = ring.call(0, "POST", &format!("/api/invoices/{unpaid}/void/"), "{}");
         let approval = void.ok(202).id("approval_id");
-        turn.set(turn.get() + 1);
-        // An approval is looked at by several before the call itself is.
-        let pause = handicap(turn.get()) * 4;
+        let (approval_waits, payment_waits) = balance.pauses();
         let racers = (0..4_usize).map(|i| -> Racer<'_> {
             let (ring, cookies, form, approval, unpaid) = (&ring, &cookies, &form, &approval, &unpaid);
-            let (approves, waits) = (i < 2, (i < 2) == (turn.get() % 2 == 0));
+            let approves = i < 2;
             Box::new(move || {
-                thread::sleep(if waits { pause } else { Duration::ZERO });
+                thread::sleep(if approves { approval_waits } else { payment_waits });
                 if approves {
                     let status = approve(ring, cookies, form, approval).status;
                     assert!([303, 409].contains(&status), "{status}");
@@ -77,6 +74,7 @@ fn approved_void_against_payment() {
         assert_eq!(is_voided, noted == 0, "either, and never both: {payments:#?}");
         let due = if is_voided { BigDecimal::zero() } else { BigDecimal::from(9 - 2 * noted as i64) };
         assert_eq!(number(&after["amount_due"]), due);
+        balance.note(is_voided);
         voided.set(voided.get() + usize::from(is_voided));
         ring.books(customer);
     });

@@ -3,6 +3,7 @@
 //!
 //! `BILLING_RACE_ROUNDS=1000 cargo test -p billing-http --test main races` runs as many rounds of each pair.
 
+use std::cell::Cell;
 use std::net::SocketAddr;
 use std::str::FromStr;
 use std::sync::Barrier;
@@ -202,6 +203,36 @@ impl Books {
 /// How long one side waits in a round: from 1 to 64 ms, so that, however slow the machine is, some rounds turn who is first.
 pub fn handicap(round: u32) -> Duration {
     Duration::from_millis(1 << (round % 7))
+}
+
+/// Who of two sides waits in a round, and for how long: whoever was first in the last one, for twice as long as long as that changes nothing. So
+/// the two stay about as fast as each other, however slow the machine is and whichever has more to do.
+pub struct Balance {
+    one_waits: Cell<bool>,
+    pause: Cell<Duration>,
+}
+
+impl Balance {
+    /// The shortest and the longest time that anybody waits.
+    const PAUSES: (Duration, Duration) = (Duration::from_millis(1), Duration::from_secs(4));
+
+    /// Before the first round.
+    pub fn new() -> Self {
+        Self { one_waits: Cell::new(false), pause: Cell::new(Self::PAUSES.0) }
+    }
+
+    /// How long the one side waits, and the other.
+    pub fn pauses(&self) -> (Duration, Duration) {
+        let pause = self.pause.get();
+        if self.one_waits.get() { (pause, Duration::ZERO) } else { (Duration::ZERO, pause) }
+    }
+
+    /// A round is over.
+    pub fn note(&self, one_was_first: bool) {
+        let waited_in_vain = self.one_waits.replace(one_was_first) == one_was_first;
+        let pause = if waited_in_vain { self.pause.get() * 2 } else { self.pause.get() / 2 };
+        self.pause.set(pause.clamp(Self::PAUSES.0, Self::PAUSES.1));
+    }
 }
 
 /// How many rounds of each pair are run.
