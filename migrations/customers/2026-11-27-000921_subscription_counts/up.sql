@@ -49,7 +49,7 @@ CREATE TRIGGER subscriptions_counted_anew AFTER UPDATE OF start_at, end_at, plan
         OLD.start_at <> NEW.start_at OR OLD.end_at <> NEW.end_at OR OLD.plan_version_id <> NEW.plan_version_id
     ) EXECUTE FUNCTION count_subscription();
 
--- Nothing can be subscribed to meanwhile, since the triggers hold the table: about a second for a million subscriptions.
+-- Nothing can be subscribed to meanwhile, since the triggers hold the table: about two seconds for a million subscriptions.
 INSERT INTO subscription_counts (organization_id, at, plan_version_id, writer, starts, ends)
 SELECT subscription.organization_id, counted.at, subscription.plan_version_id, 0, sum(counted.starts), sum(counted.ends)
 FROM subscriptions subscription

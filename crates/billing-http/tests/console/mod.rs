@@ -4,7 +4,7 @@ mod actions;
 pub(crate) mod browser;
 mod changes;
 mod forms;
-mod openid;
+pub(crate) mod openid;
 mod openid_faults;
 pub(crate) mod openid_provider;
 mod pages;

@@ -14,7 +14,7 @@ use super::openid_provider::{CLIENT_ID, CLIENT_SECRET, Person, Provider};
 use super::{Browser, PASSWORD, token, user};
 use crate::support::{Answer, World};
 
-pub(super) const START: &str = "/console/oidc/sign-in/";
+pub(crate) const START: &str = "/console/oidc/sign-in/";
 const WAYS: &str = "/console/identities/";
 const ADA: &str = "ada@acme.example";
 
@@ -58,9 +58,7 @@ impl OpenIdWorld {
 
     /// Goes to the provider: the path and query to come back with.
     pub fn sent(&self, browser: &Browser) -> String {
-        let answer = browser.get(START);
-        assert_eq!(answer.status, 303, "{}", answer.text);
-        self.provider.visit(answer.header("location"))
+        sent(browser, &self.provider)
     }
 
     /// Links the account at the provider with the user who is signed in.
@@ -84,7 +82,14 @@ impl OpenIdWorld {
     }
 }
 
-pub(super) fn is_signed_in(browser: &Browser) -> bool {
+/// Goes to a provider: the path and query to come back with.
+pub(crate) fn sent(browser: &Browser, provider: &Provider) -> String {
+    let answer = browser.get(START);
+    assert_eq!(answer.status, 303, "{}", answer.text);
+    provider.visit(answer.header("location"))
+}
+
+pub(crate) fn is_signed_in(browser: &Browser) -> bool {
     browser.get("/console/").status == 200
 }
 

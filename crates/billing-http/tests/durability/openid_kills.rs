@@ -11,10 +11,10 @@ use postgres_local::Cluster;
 
 use super::acknowledged::Process;
 use crate::console::Browser;
+use crate::console::openid::{START, is_signed_in, sent};
 use crate::console::openid_provider::{CLIENT_ID, CLIENT_SECRET, Person, Provider};
 use crate::support::connect;
 
-const START: &str = "/console/oidc/sign-in/";
 /// Milliseconds after which the server dies when somebody has come back: before it asks, while it does, and when it has made a user.
 const KILLS_MS: [u64; 6] = [0, 5, 15, 40, 80, 200];
 
@@ -50,17 +50,6 @@ fn start(
     ];
     variables.extend(authority.map(|path| ("BILLING_OIDC_CA_FILE", path)));
     Process::start_with(url, folder, &variables)
-}
-
-/// Goes to the provider: the path and query to come back with.
-fn sent(browser: &Browser, provider: &Provider) -> String {
-    let answer = browser.get(START);
-    assert_eq!(answer.status, 303, "{}", answer.text);
-    provider.visit(answer.header("location"))
-}
-
-fn is_signed_in(browser: &Browser) -> bool {
-    browser.get("/console/").status == 200
 }
 
 #[test]
