@@ -78,7 +78,7 @@ pub use self::recent_events::{
     UncountedReason,
 };
 #[cfg(feature = "service")]
-pub use self::usage_alert::{AlertQueue, MarkedCustomer, UsageAlertRepo};
+pub use self::usage_alert::{AlertQueue, HeadroomVersion, MarkedCustomer, UsageAlertRepo};
 #[cfg(feature = "service")]
 pub use self::user::Users;
 #[cfg(feature = "service")]

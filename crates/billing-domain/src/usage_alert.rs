@@ -1,5 +1,7 @@
 //! Usage alerts: of what an organization wants to be told once, when a figure of a customer's reaches a threshold.
 
+use std::collections::BTreeMap;
+
 use bigdecimal::{BigDecimal, Zero};
 use time::OffsetDateTime;
 
@@ -91,6 +93,21 @@ impl UsageAlert {
         }
     }
 
+    /// The usage from which on the threshold is reached, of a metric of which so many units are prepaid and where `whole` is what
+    /// percents are of; `None`: no usage reaches it.
+    pub fn usage_reaching(&self, prepaid: Option<&BigDecimal>, whole: Option<&BigDecimal>) -> Option<BigDecimal> {
+        match (self.kind, self.unit) {
+            (AlertKind::Spend | AlertKind::CreditBalance, _) => None,
+            (AlertKind::PrepaidUnits, _) => prepaid.map(|prepaid| prepaid - &self.threshold),
+            (AlertKind::MetricUsage, AlertUnit::Absolute) => Some(self.threshold.clone()),
+            (AlertKind::MetricUsage, AlertUnit::PercentOfLimit | AlertUnit::PercentOfFree) => {
+                let whole = whole.filter(|whole| **whole > BigDecimal::zero())?;
+                // A hundredth is exact.
+                Some(whole * &self.threshold * BigDecimal::new(1.into(), 2))
+            }
+        }
+    }
+
     /// Whether it is about this customer, whatever they hold.
     pub fn may_concern(&self, customer: &CustomerId) -> bool {
         match &self.scope {
@@ -109,6 +126,26 @@ pub struct Firing {
     pub alert: UsageAlertId,
     /// Where the interval begins.
     pub interval_start: OffsetDateTime,
+}
+
+/// How far a customer's events may go before any of them could make an alert fire, if nothing else of the customer changes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct AlertHeadroom {
+    /// By event name: no event with an arrival number up to this one can; 0: any event can. Those of a name that is not here cannot,
+    /// however many there are.
+    pub until_arrivals: BTreeMap<String, u64>,
+    /// From when on that holds, in the customer's own time.
+    pub from: OffsetDateTime,
+    /// Until when that holds, in the customer's own time; then no longer.
+    pub until: OffsetDateTime,
+}
+
+impl AlertHeadroom {
+    /// Headroom from an instant until another one.
+    pub fn new(until_arrivals: BTreeMap<String, u64>, (from, until): (OffsetDateTime, OffsetDateTime)) -> Self {
+        Self { until_arrivals, from, until }
+    }
 }
 
 /// An alert whose threshold was reached.
@@ -168,8 +205,15 @@ mod tests {
                 scope: AlertScope::Everybody,
                 created_at: OffsetDateTime::UNIX_EPOCH,
             };
-            let whole = whole.map(BigDecimal::from);
-            assert_eq!(alert.is_reached(&BigDecimal::from(value), whole.as_ref()), is_reached, "{why}");
+            let (value, whole) = (BigDecimal::from(value), whole.map(BigDecimal::from));
+            assert_eq!(alert.is_reached(&value, whole.as_ref()), is_reached, "{why}");
+            if kind.has_metric() {
+                // What is left of prepaid units is reached from above, by their usage from below.
+                let prepaid = BigDecimal::from(100);
+                let usage = if kind.is_remainder() { &prepaid - &value } else { value };
+                let reaching = alert.usage_reaching(Some(&prepaid), whole.as_ref());
+                assert_eq!(reaching.is_some_and(|reaching| usage >= reaching), is_reached, "{why}, by usage");
+            }
         }
     }
 }

@@ -112,12 +112,16 @@ fn look_at(
 ) -> Result<bool, Error> {
     let since: BTreeMap<_, _> = marked.iter().map(|one| (one.customer, one.since)).collect();
     let customers: Vec<_> = marked.iter().map(|one| one.customer).collect();
+    let mut headroom = BTreeMap::new();
     let outcomes = backend.run_each(organization, &customers, &mut |tx, customer, now| {
         let since = since.get(&customer).copied().flatten();
-        evaluate_usage_alerts(tx, (customer, since), known, now)
+        // It may be done again: what came of it last is what is committed.
+        headroom.remove(&customer);
+        headroom.insert(customer, evaluate_usage_alerts(tx, (customer, since), known, now)?);
+        Ok(())
     });
     let mut seen = Vec::new();
-    for (one, outcome) in marked.into_iter().zip(outcomes) {
+    for (mut one, outcome) in marked.into_iter().zip(outcomes) {
         match outcome {
             // The database is to blame: once it is well, the marks are still there.
             Err(error @ Error::Store(_)) => {
@@ -128,7 +132,10 @@ fn look_at(
                 log::warn!(organization:%, customer_key:% = one.customer.uuid(), error:%; "usage alerts have no figures");
                 seen.push(one);
             }
-            Ok(()) => seen.push(one),
+            Ok(()) => {
+                one.headroom = headroom.remove(&one.customer).flatten();
+                seen.push(one);
+            }
         }
     }
     backend.drop_marks(&seen)?;

@@ -123,6 +123,11 @@ impl Measure {
         self.aggregation().measured(event)
     }
 
+    /// Whether one more event makes the usage of a period 1 greater at most, and never less.
+    pub fn rises_by_one(&self) -> bool {
+        matches!(self, Self::Counter(Aggregation::Count | Aggregation::Unique { .. }))
+    }
+
     /// What one priced unit of usage since `start` is for. `total` is the uncut period of the plan.
     pub fn full(&self, start: time::OffsetDateTime, total: &Period) -> Period {
         match self {

@@ -4,7 +4,7 @@ use time::OffsetDateTime;
 
 use crate::error::Error;
 use crate::id::{CustomerKey, OrganizationId, UsageAlertId};
-use crate::usage_alert::{Firing, UsageAlert};
+use crate::usage_alert::{AlertHeadroom, Firing, UsageAlert};
 
 /// The organization's usage alerts.
 pub trait UsageAlertRepo {
@@ -43,6 +43,20 @@ pub struct MarkedCustomer {
     pub since: Option<OffsetDateTime>,
     /// The marks.
     pub marks: Vec<i64>,
+    /// What headroom that is found now stands on.
+    pub version: HeadroomVersion,
+    /// The headroom that was found when the figures were looked at; none before.
+    pub headroom: Option<AlertHeadroom>,
+}
+
+/// What headroom stands on besides events, as it was when the marks were listed: where it is another one by now, headroom that was
+/// found meanwhile is of no use. The store's own; nobody else looks at it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HeadroomVersion {
+    /// How often the customer was marked for something else than an event; `None`: not once.
+    pub changes: Option<i64>,
+    /// The version of what ingestion looks at, the organization's alerts among it.
+    pub ingest_version: i64,
 }
 
 impl MarkedCustomer {
@@ -52,7 +66,7 @@ impl MarkedCustomer {
         since: Option<OffsetDateTime>,
         marks: Vec<i64>,
     ) -> Self {
-        Self { organization, customer, since, marks }
+        Self { organization, customer, since, marks, version: HeadroomVersion::default(), headroom: None }
     }
 }
 
@@ -61,7 +75,8 @@ impl MarkedCustomer {
 pub trait AlertQueue: Send + Sync {
     /// Marked customers, of every organization at most `each` marks.
     fn list_marked(&self, each: u32) -> Result<Vec<MarkedCustomer>, Error>;
-    /// Drops the marks that were looked at.
+    /// Drops the marks that were looked at. Whoever has headroom need not be marked for events that are within it: a store may make
+    /// nothing of that.
     fn drop_marks(&self, seen: &[MarkedCustomer]) -> Result<(), Error>;
     /// Marks whoever the alerts may concern that are new, `page` customers at a time; how many alerts that were.
     fn mark_concerned(&self, page: u32) -> Result<usize, Error>;

@@ -137,13 +137,23 @@ pub(super) fn considered(
     filters: &SubscriptionFilters,
     now: OffsetDateTime,
 ) -> Result<Vec<Bundle>, Error> {
+    let held = tx.subscriptions().list_current(customer, now)?;
+    considered_of(tx, &held, filters, now)
+}
+
+/// [`considered`] of what a customer holds at `now`.
+pub(super) fn considered_of(
+    tx: &mut dyn Transaction,
+    held: &[Subscription],
+    filters: &SubscriptionFilters,
+    now: OffsetDateTime,
+) -> Result<Vec<Bundle>, Error> {
     let mut catalog = Catalog::default();
     let mut considered = Vec::new();
-    let held = tx.subscriptions().list_current(customer, now)?;
     for base in
         held.iter().filter(|subscription| !subscription.is_addon() && filters.is_subset_of(&subscription.filters))
     {
-        let bundle = Bundle::load(tx, &mut catalog, base, &held)?.at(tx, &mut catalog, now)?;
+        let bundle = Bundle::load(tx, &mut catalog, base, held)?.at(tx, &mut catalog, now)?;
         if bundle.base.subscription.status(now) == SubscriptionStatus::Active {
             considered.push(bundle);
         }

@@ -8,7 +8,8 @@ use bigdecimal::{BigDecimal, Zero};
 use time::OffsetDateTime;
 
 use super::account::Catalog;
-use super::bundle::{Bundle, Held, considered};
+use super::alert_headroom::Headroom;
+use super::bundle::{Bundle, Held, considered, considered_of};
 use super::draft_invoice::{DraftedInvoice, draft_of};
 use super::tell::tell;
 use super::usages::try_usages;
@@ -20,13 +21,15 @@ use crate::error::{Error, StoreError};
 use crate::id::{BillingRecordId, CustomerKey, MetricId, PlanVersionId, SubscriptionId};
 use crate::invoice::LineItem;
 use crate::message::{MessageType, Subject};
+use crate::metric::Metric;
 use crate::period::{MICROSECOND, Period};
 use crate::store::Transaction;
 use crate::subscription::{SubscriptionFilters, SubscriptionStatus};
-use crate::usage::{Usage, UsageRequest};
-use crate::usage_alert::{AlertKind, AlertScope, AlertUnit, Firing, TriggeredAlert, UsageAlert};
+use crate::usage::{SeenUsage, Usage, UsageRequest};
+use crate::usage_alert::{AlertHeadroom, AlertKind, AlertScope, AlertUnit, Firing, TriggeredAlert, UsageAlert};
 
 /// A metric of a subscription in a reset interval, and what its usage is held against.
+#[derive(PartialEq)]
 struct Metered {
     metric: MetricId,
     subscription: SubscriptionId,
@@ -36,6 +39,15 @@ struct Metered {
     free: Option<BigDecimal>,
     limit: Option<BigDecimal>,
     prepaid: Option<BigDecimal>,
+}
+
+/// Something whose usage is read.
+struct Asked {
+    metered: Metered,
+    metric: Metric,
+    filters: SubscriptionFilters,
+    /// Whether it runs now.
+    runs: bool,
 }
 
 /// From one invoice to the next.
@@ -53,7 +65,8 @@ struct Reached<'a> {
 
 /// Tells of every alert whose threshold a figure of the customer's has reached, and that was not told yet for its interval: the
 /// one that runs at `now`, and for usage also the one that ran at `since`. What is `known` to have fired is not looked up, and
-/// what is found to have fired is added to it.
+/// what is found to have fired is added to it. Answers how far events may go before any of them could make an alert fire, once this
+/// is committed; none where any event could.
 ///
 /// # Errors
 /// Those of the store. A custom metric that fails has no figure, which reaches nothing.
@@ -62,21 +75,40 @@ pub fn evaluate_usage_alerts(
     (customer, since): (CustomerKey, Option<OffsetDateTime>),
     known: &mut BTreeSet<Firing>,
     now: OffsetDateTime,
-) -> Result<(), Error> {
+) -> Result<Option<AlertHeadroom>, Error> {
     let customer = match tx.customers().get(customer) {
         // Events may come before their customer, who may also be deleted.
-        Err(Error::NotFound(_)) => return Ok(()),
+        Err(Error::NotFound(_)) => return Ok(None),
         found => found?,
     };
     let alerts: Vec<UsageAlert> =
         tx.usage_alerts().list()?.into_iter().filter(|alert| alert.may_concern(&customer.id)).collect();
     if alerts.is_empty() {
-        return Ok(());
+        return Ok(None);
     }
-    let running = considered(tx, customer.key, &SubscriptionFilters::none(), now)?;
-    let mut reached = reached_usage(tx, &customer, &alerts, (since, now), &running)?;
+    let held = tx.subscriptions().list_current(customer.key, now)?;
+    let running = considered_of(tx, &held, &SubscriptionFilters::none(), now)?;
+    let mut headroom = Headroom::of(&held, now);
+    if !asked(&alerts, AlertKind::Spend, &running, now).is_empty() {
+        // One event may cost whatever its tier says.
+        headroom.refuse();
+    }
+    let asked_for = asked_usage(tx, customer.key, &alerts, (since, now), &running)?;
+    let mut reached = reached_usage(tx, &alerts, asked_for, known, (&customer, now), &mut headroom)?;
     reached.extend(reached_spend(tx, &customer, &alerts, &running, now)?);
     reached.extend(reached_credit(tx, &customer, &alerts, &running, now)?);
+    fire(tx, &customer, reached, known, now)?;
+    Ok(headroom.left())
+}
+
+/// Tells of what is reached, unless that was told before.
+fn fire(
+    tx: &mut dyn Transaction,
+    customer: &Customer,
+    reached: Vec<Reached<'_>>,
+    known: &mut BTreeSet<Firing>,
+    now: OffsetDateTime,
+) -> Result<(), Error> {
     // Two subscriptions may reach it at once. What fires here is not known to have fired before this is committed.
     let mut firing_now = BTreeSet::new();
     for Reached { alert, subscription, interval_start, interval_end, value, whole } in reached {
@@ -99,52 +131,110 @@ pub fn evaluate_usage_alerts(
         };
         tx.usage_alerts().insert_firing(&firing, now)?;
         let subject = Subject::UsageAlert(Box::new(triggered));
-        tell(tx, &customer, (MessageType::UsageAlertTriggered, now), &subject)?;
+        tell(tx, customer, (MessageType::UsageAlertTriggered, now), &subject)?;
     }
     Ok(())
 }
 
-/// The alerts on usage and on what is left of prepaid units.
-fn reached_usage<'a>(
+/// What the alerts on usage and on what is left of prepaid units look at.
+fn asked_usage(
     tx: &mut dyn Transaction,
-    customer: &Customer,
-    alerts: &'a [UsageAlert],
+    customer: CustomerKey,
+    alerts: &[UsageAlert],
     (since, now): (Option<OffsetDateTime>, OffsetDateTime),
     running: &[Bundle],
-) -> Result<Vec<Reached<'a>>, Error> {
+) -> Result<Vec<Asked>, Error> {
     let metrics: BTreeSet<MetricId> = alerts.iter().filter_map(|alert| alert.metric).collect();
     if metrics.is_empty() {
         return Ok(Vec::new());
     }
-    let (mut metered, mut requests) = (Vec::new(), Vec::new());
     let before = match since.filter(|since| *since < now) {
-        Some(since) => ran_at(tx, customer.key, running, since)?,
+        Some(since) => ran_at(tx, customer, running, since)?,
         None => Vec::new(),
     };
-    for (bundles, at) in [(&before[..], since.unwrap_or(now)), (running, now)] {
+    let mut asked: Vec<Asked> = Vec::new();
+    for (bundles, at, runs) in [(&before[..], since.unwrap_or(now), false), (running, now, true)] {
         for (bundle, metric) in bundles.iter().flat_map(|bundle| metrics.iter().map(move |metric| (bundle, *metric))) {
-            let Some(one) = metered_at(bundle, metric, at) else { continue };
-            let is_same = |other: &Metered| other.metric == metric && other.interval.start() == one.interval.start();
-            // A subscription that was renewed meanwhile is another one; one that runs on is the same, with the same interval.
-            if metered.iter().any(|other: &Metered| is_same(other) && other.subscription == one.subscription) {
+            let Some(metered) = metered_at(bundle, metric, at) else { continue };
+            // A subscription that was renewed meanwhile is another one; one that runs on is the same, with the same interval, unless
+            // an add-on began or ended.
+            if let Some(same) = asked.iter_mut().find(|other| other.metered == metered) {
+                same.runs |= runs;
                 continue;
             }
             let filters = bundle.base.subscription.filters.clone();
-            let period = one.interval.cut_at(now + MICROSECOND);
-            requests.push(UsageRequest::current(customer.key, tx.metrics().get(metric)?, filters, period));
-            metered.push(one);
+            asked.push(Asked { metered, metric: tx.metrics().get(metric)?, filters, runs });
         }
     }
-    let mut reached = Vec::new();
-    for (metered, found) in metered.iter().zip(try_usages(tx, &requests)?) {
-        match found {
-            Ok(seen) => reached.extend(alerts.iter().filter_map(|alert| metered.reached(alert, &seen.usage))),
-            Err(CustomFailure::Fault) => return Err(StoreError::Internal(CustomFailure::Fault.to_string()).into()),
+    Ok(asked)
+}
+
+/// The alerts on usage and on what is left of prepaid units. Where that may give headroom, the interval is read as far ahead as that
+/// goes. Such a figure is never below the one up to now: where it reaches nothing, neither does that, and is not read.
+fn reached_usage<'a>(
+    tx: &mut dyn Transaction,
+    alerts: &'a [UsageAlert],
+    asked: Vec<Asked>,
+    known: &BTreeSet<Firing>,
+    (customer, now): (&Customer, OffsetDateTime),
+    headroom: &mut Headroom,
+) -> Result<Vec<Reached<'a>>, Error> {
+    let part_of = |asked: &Asked, headroom: &Headroom| {
+        let rises = asked.runs && asked.metric.measure.rises_by_one();
+        rises.then(|| headroom.part_of(&asked.metered.interval)).flatten()
+    };
+    let parts: Vec<Option<Period>> = asked.iter().map(|asked| part_of(asked, headroom)).collect();
+    let up_to_now = |asked: &Asked| asked.metered.interval.cut_at(now + MICROSECOND);
+    let request = |asked: &Asked, period| {
+        UsageRequest::current(customer.key, asked.metric.clone(), asked.filters.clone(), period)
+    };
+    let requests =
+        asked.iter().zip(&parts).map(|(asked, part)| request(asked, part.unwrap_or_else(|| up_to_now(asked))));
+    let seen = figures(tx, &requests.collect::<Vec<_>>())?;
+    let (mut reached, mut ahead) = (Vec::new(), Vec::new());
+    for ((asked, part), seen) in asked.iter().zip(parts).zip(seen) {
+        let is_told = |alert: &UsageAlert| known.contains(&asked.metered.firing(customer.key, alert));
+        match (part, seen) {
+            (Some(_), Some(seen)) if asked.metered.all_reached(alerts, &seen.usage).all(|one| is_told(one.alert)) => {
+                asked.leave_headroom(alerts, &seen, is_told, headroom);
+            }
+            (Some(_), Some(seen)) => ahead.push((asked, seen)),
             // A figure that cannot be told has reached nothing, and keeps no other back.
-            Err(_) => {}
+            (_, seen) => {
+                let fires = seen.map(|seen| asked.metered.all_reached(alerts, &seen.usage).collect());
+                let fires: Vec<Reached<'a>> = fires.unwrap_or_default();
+                if asked.runs {
+                    let fires = |alert: &UsageAlert| fires.iter().any(|one| one.alert.id == alert.id);
+                    asked.refuse_headroom(alerts, |alert| is_told(alert) || fires(alert), headroom);
+                }
+                reached.extend(fires);
+            }
         }
+    }
+    let requests: Vec<_> = ahead.iter().map(|(asked, _)| request(asked, up_to_now(asked))).collect();
+    for ((asked, ahead), seen) in ahead.iter().zip(figures(tx, &requests)?) {
+        let Some(seen) = seen else { continue };
+        let fires: Vec<Reached<'a>> = asked.metered.all_reached(alerts, &seen.usage).collect();
+        let is_told = |alert: &UsageAlert| {
+            fires.iter().any(|one| one.alert.id == alert.id)
+                || known.contains(&asked.metered.firing(customer.key, alert))
+        };
+        asked.leave_headroom(alerts, ahead, is_told, headroom);
+        reached.extend(fires);
     }
     Ok(reached)
+}
+
+/// The usage behind each request; none where a custom metric has failed.
+fn figures(tx: &mut dyn Transaction, requests: &[UsageRequest]) -> Result<Vec<Option<SeenUsage>>, Error> {
+    if requests.is_empty() {
+        return Ok(Vec::new());
+    }
+    let told = try_usages(tx, requests)?.into_iter().map(|found| match found {
+        Err(CustomFailure::Fault) => Err(StoreError::Internal(CustomFailure::Fault.to_string()).into()),
+        found => Ok(found.ok()),
+    });
+    told.collect()
 }
 
 /// What ran at an instant that has passed, also what a switch has replaced since.
@@ -191,22 +281,75 @@ fn metered_at(bundle: &Bundle, metric: MetricId, at: OffsetDateTime) -> Option<M
     })
 }
 
+impl Asked {
+    /// Leaves as much headroom as alerts do that are not told of in this interval, of usage that rises by one with each event.
+    fn leave_headroom(
+        &self,
+        alerts: &[UsageAlert],
+        seen: &SeenUsage,
+        is_told: impl Fn(&UsageAlert) -> bool,
+        headroom: &mut Headroom,
+    ) {
+        headroom.end_at(self.metered.interval.end());
+        for (_, threshold) in self.metered.thresholds(alerts).filter(|(alert, _)| !is_told(alert)) {
+            headroom.keep_below(&self.metric, &threshold, seen);
+        }
+    }
+
+    /// Leaves none for its events where there is an alert that any of them may reach, and that is not told of in this interval.
+    fn refuse_headroom(&self, alerts: &[UsageAlert], is_told: impl Fn(&UsageAlert) -> bool, headroom: &mut Headroom) {
+        headroom.end_at(self.metered.interval.end());
+        if self.metered.thresholds(alerts).any(|(alert, _)| !is_told(alert)) {
+            headroom.refuse_of(&self.metric);
+        }
+    }
+}
+
 impl Metered {
-    /// The alert, if it is about this metric and its threshold is reached by this usage.
-    fn reached<'a>(&self, alert: &'a UsageAlert, usage: &Usage) -> Option<Reached<'a>> {
+    /// What an alert that it reaches fires for.
+    fn firing(&self, customer: CustomerKey, alert: &UsageAlert) -> Firing {
+        Firing { customer, alert: alert.id, interval_start: self.interval.start() }
+    }
+
+    /// The alerts whose threshold is reached by this usage.
+    fn all_reached<'a>(&self, alerts: &'a [UsageAlert], usage: &Usage) -> impl Iterator<Item = Reached<'a>> {
+        alerts.iter().filter_map(move |alert| self.reached(alert, usage))
+    }
+
+    /// The alerts that look at its usage, each with the usage that reaches it.
+    fn thresholds<'a>(&self, alerts: &'a [UsageAlert]) -> impl Iterator<Item = (&'a UsageAlert, BigDecimal)> {
+        let threshold = |alert: &'a UsageAlert| {
+            let whole = self.whole(alert);
+            Some((alert, alert.usage_reaching(self.prepaid.as_ref(), whole.as_ref())?))
+        };
+        alerts.iter().filter(|alert| self.concerns(alert)).filter_map(threshold)
+    }
+
+    /// Whether the alert looks at its usage.
+    fn concerns(&self, alert: &UsageAlert) -> bool {
         let is_of_version =
             !matches!(alert.scope, AlertScope::PlanVersion(version) if !self.versions.contains(&version));
-        if alert.metric != Some(self.metric) || !is_of_version {
+        alert.metric == Some(self.metric) && is_of_version
+    }
+
+    /// What the threshold is in percent of.
+    fn whole(&self, alert: &UsageAlert) -> Option<BigDecimal> {
+        match alert.unit {
+            AlertUnit::Absolute => None,
+            AlertUnit::PercentOfLimit => self.limit.clone(),
+            AlertUnit::PercentOfFree => self.free.clone(),
+        }
+    }
+
+    /// The alert, if it is about this metric and its threshold is reached by this usage.
+    fn reached<'a>(&self, alert: &'a UsageAlert, usage: &Usage) -> Option<Reached<'a>> {
+        if !self.concerns(alert) {
             return None;
         }
-        let (value, whole) = match (alert.kind, alert.unit) {
-            (AlertKind::PrepaidUnits, _) => {
-                let left = self.prepaid.as_ref()? - &usage.quantity;
-                (left.max(BigDecimal::zero()), None)
-            }
-            (_, AlertUnit::Absolute) => (usage.quantity.clone(), None),
-            (_, AlertUnit::PercentOfLimit) => (usage.quantity.clone(), self.limit.clone()),
-            (_, AlertUnit::PercentOfFree) => (usage.quantity.clone(), self.free.clone()),
+        let whole = self.whole(alert);
+        let value = match alert.kind {
+            AlertKind::PrepaidUnits => (self.prepaid.as_ref()? - &usage.quantity).max(BigDecimal::zero()),
+            _ => usage.quantity.clone(),
         };
         alert.is_reached(&value, whole.as_ref()).then(|| Reached {
             alert,

@@ -8,6 +8,8 @@
 mod accept_invitation;
 mod account;
 mod advance_test_clock;
+#[cfg(feature = "service")]
+mod alert_headroom;
 mod analyze_costs;
 #[cfg(feature = "service")]
 mod apply_group_role;

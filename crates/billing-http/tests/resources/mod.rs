@@ -2,6 +2,7 @@
 
 mod access;
 mod addons;
+mod alert_headroom;
 mod approvals;
 mod books_audits;
 mod change_previews;

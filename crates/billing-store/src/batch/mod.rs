@@ -31,9 +31,9 @@ use crate::transaction::{Deeds, PgTransaction};
 
 /// Most customers in one transaction: it ends within moments, because each of them is locked until then.
 const CUSTOMERS_MAX: usize = 10;
-/// How often a customer's work is begun: each time but the last may end with a question, about usage up to twice and about what has
-/// fired once.
-const ATTEMPTS_MAX: usize = 4;
+/// How often a customer's work is begun: each time but the last may end with a question, about usage up to three times and about what
+/// has fired once.
+const ATTEMPTS_MAX: usize = 5;
 
 impl Shared {
     /// Work on each of these customers, a few in one transaction where that can be.

@@ -7,6 +7,7 @@
 
 mod bound;
 mod collect;
+mod headroom;
 mod insert;
 mod preparation;
 mod rules;
@@ -19,10 +20,11 @@ use billing_domain::event::{Event, Ingested, Properties};
 use billing_domain::id::{CustomerKey, OrganizationId};
 use billing_domain::store::{EventTally, Reply, Requester, Window};
 use billing_domain::{Error, FieldCode, FieldError, StoreError};
-use diesel::RunQueryDsl;
+use diesel::{PgConnection, RunQueryDsl};
 use serde_json::Value;
 use uuid::Uuid;
 
+use self::headroom::Alerting;
 use self::preparation::Preparation;
 use self::rules::IngestState;
 use crate::batcher::{BatchBudget, Batcher, Job, PartsMax};
@@ -317,8 +319,8 @@ impl Shared {
             insert::store(pg, organization, &mut candidates, &cache.cooldown)?;
             let mut counting = Vec::with_capacity(candidates.len());
             let mut tally = EventTally::default();
-            let mut marked = BTreeMap::new();
-            for Candidate { index, row, .. } in candidates {
+            let mut alerting: BTreeMap<_, Alerting<'_>> = BTreeMap::new();
+            for Candidate { index, row, arrival, .. } in candidates {
                 let (customer, event) = (row.customer.uuid(), &row.event);
                 let metrics = present.rules.metrics.get(&event.name);
                 if let Some(metrics) = metrics {
@@ -326,14 +328,13 @@ impl Shared {
                 }
                 tally.add(present.now, event, present.why_uncounted(customer, metrics.is_some()));
                 if !present.rules.alerted.is_empty() && present.rules.alerted.contains(&event.name, customer) {
-                    marked.insert(customer, present.now_of(customer));
+                    let new = || Alerting { now: present.now_of(customer), last_arrivals: BTreeMap::new() };
+                    // The later of a customer's events have the greater numbers.
+                    alerting.entry(customer).or_insert_with(new).last_arrivals.insert(&event.name, arrival);
                 }
                 answers[index] = Ingested::Stored;
             }
-            let has_marked = !marked.is_empty();
-            if has_marked {
-                MarkCustomers::at(organization, marked).execute(pg)?;
-            }
+            let has_marked = mark_alerting(pg, (organization, present.version), alerting)?;
             let written = Counts::of(counting, &cached).write(pg, organization)?;
             Ok(Attempt::Stored { answers, written, tally, has_marked })
         })
@@ -364,6 +365,23 @@ impl Months {
     fn elsewhere(self) -> impl Iterator<Item = Month> {
         Month::range(self.probed).filter(move |month| *month != self.dated)
     }
+}
+
+/// Has the figures looked at of those whose events could make a usage alert fire; whether there are any.
+fn mark_alerting(
+    pg: &mut PgConnection,
+    (organization, version): (Uuid, i64),
+    mut alerting: BTreeMap<Uuid, Alerting<'_>>,
+) -> Result<bool, Failure> {
+    if !alerting.is_empty() {
+        headroom::leave_out(pg, (organization, version), &mut alerting)?;
+    }
+    if alerting.is_empty() {
+        return Ok(false);
+    }
+    let marked = alerting.into_iter().map(|(customer, events)| (customer, events.now)).collect();
+    MarkCustomers::at(organization, marked).execute(pg)?;
+    Ok(true)
 }
 
 /// The rows that are to be stored unless they are known: dated inside the window, and the first of their id. What is

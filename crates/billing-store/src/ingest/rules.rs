@@ -105,6 +105,8 @@ fn rules_at(
 /// The rules that hold in one transaction, and the times at which its customers live.
 pub(crate) struct IngestState {
     pub(crate) rules: Arc<IngestRules>,
+    /// The version that they are of.
+    pub(super) version: i64,
     pub(super) transaction: Transaction,
     /// Of the senders' keys: see [`VALID_KEYS`].
     pub(super) valid_keys: Vec<Vec<u8>>,
@@ -140,7 +142,8 @@ impl IngestState {
             of_test_clocks.extend(statement.load::<(Uuid, OffsetDateTime)>(pg)?);
         }
         let months = months_around(now, &rules);
-        Ok(Self { rules, transaction: Transaction(transaction), valid_keys, now, months, of_test_clocks, unknown })
+        let transaction = Transaction(transaction);
+        Ok(Self { rules, version, transaction, valid_keys, now, months, of_test_clocks, unknown })
     }
 
     /// Why an event of this customer counts for nothing, if it does.

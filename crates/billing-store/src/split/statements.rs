@@ -47,8 +47,8 @@ const ADDED_UP: [(&str, &str); 2] = [
         GROUP BY 1, 2, 3",
     ),
 ];
-/// Of lanes that are on nodes, and a lane that is divided is on none.
-const EMPTY: &str = "lane_tokens";
+/// Of lanes that are on nodes, and a lane that is divided is on none; what is found again when it is looked for.
+const EMPTY: [&str; 2] = ["lane_tokens", "usage_alert_headroom"];
 /// The table that is divided by months.
 const BY_MONTH: &str = "events";
 
@@ -150,7 +150,7 @@ pub(crate) fn all_tables(pg: &mut PgConnection, lane: &str) -> QueryResult<Vec<T
 /// Those of them that are divided or shared out.
 pub(super) fn tables(pg: &mut PgConnection, lane: &str) -> Result<Vec<Table>, Failure> {
     let mut tables = all_tables(pg, lane)?;
-    tables.retain(|table| table.name != EMPTY);
+    tables.retain(|table| !EMPTY.contains(&table.name.as_str()));
     let is_known = |table: &&Table| {
         table.has_customers || [SHARED_OUT, BY_KEY_RANGE].contains(&table.name.as_str()) || table.added_up().is_some()
     };

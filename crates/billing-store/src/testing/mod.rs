@@ -275,7 +275,7 @@ statement! {
         )
         FROM information_schema.columns
         WHERE (table_schema = 'public' OR table_schema IN (SELECT schema_name FROM lanes))
-            AND table_name NOT IN ('event_arrivals', 'metric_rollups', 'hot_buckets', 'usage_rollup', 'rollup_versions', 'subscription_versions', 'counted_usage', 'message_counters', 'feed_entries', 'webhook_attempts', 'webhook_pending', 'usage_alert_marks', 'event_minutes', 'uncounted_events', 'event_watches', 'passed_events')
+            AND table_name NOT IN ('event_arrivals', 'metric_rollups', 'hot_buckets', 'usage_rollup', 'rollup_versions', 'subscription_versions', 'counted_usage', 'message_counters', 'feed_entries', 'webhook_attempts', 'webhook_pending', 'usage_alert_marks', 'usage_alert_headroom', 'event_minutes', 'uncounted_events', 'event_watches', 'passed_events')
             AND (column_name = 'organization_id' OR table_name = 'organizations' AND column_name = 'id')"
     }
 }
@@ -484,6 +484,7 @@ pub fn columns() -> Vec<String> {
         test_clocks,
         uncounted_events,
         usage_alert_firings,
+        usage_alert_headroom,
         usage_alert_marks,
         usage_alerts,
         usage_rollup,

@@ -18,15 +18,16 @@ use time::{Duration, OffsetDateTime};
 
 use crate::sql::query;
 
-struct World {
-    store: TestStore,
-    organization: OrganizationId,
-    customers: Vec<String>,
+pub struct World {
+    pub store: TestStore,
+    pub organization: OrganizationId,
+    pub customers: Vec<String>,
+    pub metric: Metric,
 }
 
 impl World {
     /// Customers with a subscription each, since three days ago off the hour, under one alert about everybody's calls.
-    fn new(count: usize, threshold: &str) -> Self {
+    pub fn new(count: usize, threshold: &str) -> Self {
         let store = TestStore::new();
         let ids = &mut Ids::new(1);
         let organization = ids.next();
@@ -59,7 +60,7 @@ impl World {
             })
         });
         made.expect("a world");
-        Self { store, organization, customers }
+        Self { store, organization, customers, metric }
     }
 
     fn send(&self, name: &str, id: &str, time: OffsetDateTime) {
@@ -68,7 +69,7 @@ impl World {
         assert_eq!(stored, Ok(vec![Ingested::Stored]));
     }
 
-    fn key(&self, name: &str) -> CustomerKey {
+    pub fn key(&self, name: &str) -> CustomerKey {
         CustomerKey::derive(self.organization, &name.parse().expect("an id"))
     }
 
@@ -79,7 +80,7 @@ impl World {
         let look = || {
             let mut known = BTreeSet::<Firing>::new();
             let outcomes = self.store.run_each(self.organization, &keys, &mut |tx, customer, now| {
-                evaluate_usage_alerts(tx, (customer, None), &mut known, now)
+                evaluate_usage_alerts(tx, (customer, None), &mut known, now).map(drop)
             });
             assert!(outcomes.iter().all(Result::is_ok), "{outcomes:?}");
         };
@@ -92,7 +93,7 @@ impl World {
     }
 
     /// For whom the alert has fired, and when.
-    fn fired(&self) -> BTreeMap<String, String> {
+    pub fn fired(&self) -> BTreeMap<String, String> {
         let told = "SELECT id::text AS value FROM messages WHERE message_type = 'usage_alert.triggered'";
         let fired = "SELECT customer_key || ' ' || written_at AS value FROM usage_alert_firings";
         let rows = query(self.store.url(), fired);
@@ -102,7 +103,7 @@ impl World {
     }
 }
 
-fn alert(ids: &mut Ids, metric: &Metric, threshold: &str, at: OffsetDateTime) -> UsageAlert {
+pub fn alert(ids: &mut Ids, metric: &Metric, threshold: &str, at: OffsetDateTime) -> UsageAlert {
     UsageAlert {
         id: ids.next(),
         kind: AlertKind::MetricUsage,

@@ -1,6 +1,7 @@
 //! The store on a real Postgres: one binary, because each one links libpq.
 
 mod alert_batches;
+mod alert_headroom;
 mod arrivals;
 #[cfg(target_os = "linux")]
 mod backend;

@@ -36,6 +36,7 @@ pub const CUSTOMER_OWNED: &[&str] = &[
     "subscription_versions",
     "subscriptions",
     "usage_alert_firings",
+    "usage_alert_headroom",
     "usage_alert_marks",
     "usage_rollup",
 ];
@@ -125,6 +126,7 @@ const INTERNAL: &[&str] = &[
     "uncounted_events_pkey",
     "usage_rollup_pkey",
     "usage_alert_firings_pkey",
+    "usage_alert_headroom_pkey",
     "usage_alert_marks_pkey",
     "usage_alerts_pkey",
     "user_identities_issuer_key",

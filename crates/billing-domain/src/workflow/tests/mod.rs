@@ -4,6 +4,8 @@ mod access;
 mod addon;
 mod adjustment;
 #[cfg(feature = "service")]
+mod alert_headroom;
+#[cfg(feature = "service")]
 mod alert_meetings;
 #[cfg(feature = "service")]
 mod api_key;

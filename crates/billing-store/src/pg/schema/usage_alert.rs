@@ -12,6 +12,18 @@ diesel::table! {
 }
 
 diesel::table! {
+    usage_alert_headroom (customer_key) {
+        customer_key -> Uuid,
+        organization_id -> Uuid,
+        changes -> Int8,
+        ingest_version -> Int8,
+        until_arrivals -> Jsonb,
+        holds_from -> Timestamptz,
+        holds_until -> Timestamptz,
+    }
+}
+
+diesel::table! {
     usage_alert_marks (customer_key, id) {
         customer_key -> Uuid,
         id -> Int8,
