@@ -10,11 +10,14 @@ use billing_domain::customer::Customer;
 use billing_domain::id::OrganizationId;
 use billing_domain::invoice::PaymentStatus;
 use billing_domain::store::{
-    CreditNoteFilter, InvoiceFilter, Overviews, Page, PageRequest, Scope, SearchedBy, Store, Transaction,
+    CreditNoteFilter, EventFilter, EventIngest, InvoiceFilter, Overviews, Page, PageRequest, Scope, SearchedBy, Store,
+    Transaction, Window,
 };
 use billing_domain::testing::build::{self, Ids};
 use billing_store::PgStore;
 use billing_store::testing::TestStore;
+use time::OffsetDateTime;
+use time::macros::datetime;
 
 use crate::sql::{execute, query};
 
@@ -29,7 +32,7 @@ fn inhabited() -> (TestStore, OrganizationId, Customer) {
     let mut organizations = Vec::new();
     for seed in [81, 82] {
         let id = Ids::new(seed).next();
-        let customer = build::customer(id, "c0", time::OffsetDateTime::UNIX_EPOCH);
+        let customer = build::customer(id, "c0", OffsetDateTime::UNIX_EPOCH);
         let made: &dyn Store = &*store;
         made.run_for(&Scope::Catalog(id), |tx, now| tx.organizations().insert(&build::organization(id, now)))
             .expect("made");
@@ -253,6 +256,64 @@ fn lists_of_documents_read_no_more_than_they_show() {
     pages_leave_none_out(url, organization);
 }
 
+/// Of the first customer, over three months; the others have one each.
+const EVENTS: u32 = 20_000;
+
+/// The events of the first customer and of 2,000 others, two of them of another name, with the latest instant of them.
+fn with_events(store: &TestStore, organization: OrganizationId) -> OffsetDateTime {
+    let latest = datetime!(2024-03-30 12:00 UTC);
+    let at = |n: u32| latest - time::Duration::minutes(i64::from(n) * 6);
+    let name = |n: u32| if n == 30 || n == 31 { "rare" } else { "call" };
+    let of_one = (0..EVENTS).map(|n| build::event("c0", name(n), &format!("e{n}"), at(n)));
+    let of_others = (1..=2_000).map(|n| build::event(&format!("c{n}"), "call", "first", at(n)));
+    let events: Vec<_> = of_one.chain(of_others).collect();
+    for some in events.chunks(5_000) {
+        store.ingest(organization, some, Window::Open).expect("taken in");
+    }
+    execute(store.url(), "VACUUM ANALYZE").expect("gathered");
+    latest
+}
+
+#[test]
+fn lists_of_events_read_no_more_than_they_show() {
+    let (store, organization, customer) = inhabited();
+    let latest = with_events(&store, organization);
+    let (url, of_one) = (store.url(), EventFilter::of(customer.key));
+    let later = |days: i64| Some(latest - time::Duration::days(days));
+    let list = |filter: &EventFilter, after: Option<String>| -> Look<'_> {
+        let filter = filter.clone();
+        Box::new(move |tx| tx.events().list(&filter, &page(after.clone())).expect("a page").items.len())
+    };
+    let with_id = |id: &'static str| -> Look<'_> {
+        Box::new(move |tx| tx.events().list_with_id(id, &page(None)).expect("a page").items.len())
+    };
+    let between = EventFilter { from: later(41), to: later(40), ..of_one.clone() };
+    let named = EventFilter { name: Some("call".to_owned()), ..of_one.clone() };
+    let rare = EventFilter { from: later(1), name: Some("rare".to_owned()), ..of_one.clone() };
+    let as_seen = EventFilter { seen_to: Some(u64::from(u32::MAX)), ..of_one.clone() };
+    let by_id = EventFilter { idempotency_id: Some("e19999".to_owned()), ..of_one.clone() };
+    let cursor = behind(url, organization, 200, |tx, after| tx.events().list(&of_one, &page(after)));
+    #[rustfmt::skip]
+    let cases = [
+        // looked for,                  shown, why
+        (list(&of_one, None),           50,    "the latest"),
+        (list(&of_one, cursor.clone()), 50,    "a page in the middle, in another month"),
+        (list(&between, None),          50,    "of a day long ago"),
+        (list(&named, cursor),          50,    "by the name that nearly all have"),
+        (list(&as_seen, None),          50,    "as an invoice saw them"),
+        (list(&by_id, None),            1,     "one by its id"),
+        (with_id("e700"),               1,     "whosever an id is"),
+        (with_id("first"),              50,    "an id of many customers'"),
+    ];
+    for (look, shown, why) in cases {
+        let read = rows_read_by(url, organization, |tx| assert_eq!(look(tx), shown, "{why}"));
+        assert!(read <= ROWS_EACH * shown as u64 + 20, "{why}: {read} rows are read to show {shown}");
+    }
+    // What no index finds is looked for within the time that is asked about.
+    let read = rows_read_by(url, organization, |tx| assert_eq!(list(&rare, None)(tx), 2));
+    assert!((200..=600).contains(&read), "two of the 240 events of a day: {read} rows are read");
+}
+
 /// All invoices of [`billed`] as if they were issued now, and their sums as the trigger would have them, which these rows came past.
 const ISSUED_NOW: &str = "BEGIN;
     SET LOCAL session_replication_role = replica;
@@ -293,7 +354,7 @@ fn running_subscriptions_are_told_without_reading_them() {
     .expect("subscribed");
     [SUBSCRIBED, "VACUUM ANALYZE"].iter().for_each(|made| execute(store.url(), made).expect("made"));
     let read = rows_read_by(store.url(), organization, |tx| {
-        let running = tx.plans().active_subscriptions(time::OffsetDateTime::now_utc()).expect("counted");
+        let running = tx.plans().active_subscriptions(OffsetDateTime::now_utc()).expect("counted");
         assert_eq!(running.into_values().collect::<Vec<_>>(), [u64::from(CUSTOMERS) + 1]);
     });
     assert!(read <= 20, "{read} rows are read for the number of {CUSTOMERS} subscriptions");
