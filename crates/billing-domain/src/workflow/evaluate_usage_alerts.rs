@@ -195,14 +195,13 @@ fn reached_usage<'a>(
     for ((asked, part), seen) in asked.iter().zip(parts).zip(seen) {
         let is_told = |alert: &UsageAlert| known.contains(&asked.metered.firing(customer.key, alert));
         match (part, seen) {
-            (Some(_), Some(seen)) if asked.metered.all_reached(alerts, &seen.usage).all(|one| is_told(one.alert)) => {
+            (Some(_), Some(seen)) if asked.metered.fires(alerts, Some(&seen)).iter().all(|one| is_told(one.alert)) => {
                 asked.leave_headroom(alerts, &seen, is_told, headroom);
             }
             (Some(_), Some(seen)) => ahead.push((asked, seen)),
             // A figure that cannot be told has reached nothing, and keeps no other back.
             (_, seen) => {
-                let fires = seen.map(|seen| asked.metered.all_reached(alerts, &seen.usage).collect());
-                let fires: Vec<Reached<'a>> = fires.unwrap_or_default();
+                let fires = asked.metered.fires(alerts, seen.as_ref());
                 if asked.runs {
                     let fires = |alert: &UsageAlert| fires.iter().any(|one| one.alert.id == alert.id);
                     asked.refuse_headroom(alerts, |alert| is_told(alert) || fires(alert), headroom);
@@ -213,8 +212,7 @@ fn reached_usage<'a>(
     }
     let requests: Vec<_> = ahead.iter().map(|(asked, _)| request(asked, up_to_now(asked))).collect();
     for ((asked, ahead), seen) in ahead.iter().zip(figures(tx, &requests)?) {
-        let Some(seen) = seen else { continue };
-        let fires: Vec<Reached<'a>> = asked.metered.all_reached(alerts, &seen.usage).collect();
+        let fires = asked.metered.fires(alerts, seen.as_ref());
         let is_told = |alert: &UsageAlert| {
             fires.iter().any(|one| one.alert.id == alert.id)
                 || known.contains(&asked.metered.firing(customer.key, alert))
@@ -311,9 +309,10 @@ impl Metered {
         Firing { customer, alert: alert.id, interval_start: self.interval.start() }
     }
 
-    /// The alerts whose threshold is reached by this usage.
-    fn all_reached<'a>(&self, alerts: &'a [UsageAlert], usage: &Usage) -> impl Iterator<Item = Reached<'a>> {
-        alerts.iter().filter_map(move |alert| self.reached(alert, usage))
+    /// The alerts whose threshold is reached by what was seen; none by what could not be.
+    fn fires<'a>(&self, alerts: &'a [UsageAlert], seen: Option<&SeenUsage>) -> Vec<Reached<'a>> {
+        let reached = |seen: &SeenUsage| alerts.iter().filter_map(|alert| self.reached(alert, &seen.usage)).collect();
+        seen.map(reached).unwrap_or_default()
     }
 
     /// The alerts that look at its usage, each with the usage that reaches it.

@@ -25,7 +25,7 @@ struct Count {
     count: i64,
 }
 
-fn count(pg: &mut PgConnection, query: &str) -> i64 {
+pub fn count(pg: &mut PgConnection, query: &str) -> i64 {
     sql_query(query).get_result::<Count>(pg).expect(query).count
 }
 

@@ -26,18 +26,23 @@ fn rest(world: &World, count: usize, why: &str) {
     assert!(has_headroom(world, "acme"), "{why}");
 }
 
+/// Twelve of a thousand calls under an alert at half of the limit, and then a switch to a plan with this one.
+fn switch_to_limit(world: &World, subscription: &str, metric: &str, limit: u32) {
+    let mut small = plan_body("Small", metric);
+    small["initial_version"]["components"][0]["tiers"][1]["range_end"] = json!(limit);
+    let small = world.post("/api/plans/", &small).ok(201).id("plan_id");
+    alert(world, json!({"kind": "metric_usage", "metric_id": metric, "threshold": 50, "unit": "percent_of_limit"}));
+    track(world, "acme", 0..12, &now());
+    rest(world, 0, "12 of 1000");
+    let body = json!({"switch_plan_id": small});
+    world.post(&format!("/api/subscriptions/{subscription}/switch_plan/"), &body).ok(200);
+}
+
 #[test]
 fn a_switch_to_a_smaller_limit_is_looked_at() {
     let world = World::new();
     let (subscription, metric) = with_acme(&world);
-    let mut small = plan_body("Small", &metric);
-    small["initial_version"]["components"][0]["tiers"][1]["range_end"] = json!(40);
-    let small = world.post("/api/plans/", &small).ok(201).id("plan_id");
-    alert(&world, json!({"kind": "metric_usage", "metric_id": metric, "threshold": 50, "unit": "percent_of_limit"}));
-    track(&world, "acme", 0..12, &now());
-    rest(&world, 0, "12 of 1000");
-    let body = json!({"switch_plan_id": small});
-    world.post(&format!("/api/subscriptions/{subscription}/switch_plan/"), &body).ok(200);
+    switch_to_limit(&world, &subscription, &metric, 40);
     rest(&world, 0, "12 of 40");
     track(&world, "acme", 12..18, &now());
     rest(&world, 0, "18 of 40");
@@ -49,14 +54,7 @@ fn a_switch_to_a_smaller_limit_is_looked_at() {
 fn a_switch_below_what_was_used_fires_at_once() {
     let world = World::new();
     let (subscription, metric) = with_acme(&world);
-    let mut small = plan_body("Small", &metric);
-    small["initial_version"]["components"][0]["tiers"][1]["range_end"] = json!(20);
-    let small = world.post("/api/plans/", &small).ok(201).id("plan_id");
-    alert(&world, json!({"kind": "metric_usage", "metric_id": metric, "threshold": 50, "unit": "percent_of_limit"}));
-    track(&world, "acme", 0..12, &now());
-    rest(&world, 0, "12 of 1000");
-    let body = json!({"switch_plan_id": small});
-    world.post(&format!("/api/subscriptions/{subscription}/switch_plan/"), &body).ok(200);
+    switch_to_limit(&world, &subscription, &metric, 20);
     assert_eq!(wait_for(&world, 1)[0]["data"]["value"], 12);
 }
 

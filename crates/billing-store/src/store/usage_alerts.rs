@@ -87,6 +87,9 @@ statement! {
 statement! {
     /// Takes the rows of some customers' headroom, with the changes that they stand on. What somebody else is at work with is changing
     /// right now: it is not waited for.
+    ///
+    /// By itself: in one statement with what is kept, Postgres would take all rows again for each of them where it knows of few, which is
+    /// 1.5 s for a thousand on a quiet machine.
     TakeHeadroom -> (SqlUuid, BigInt) {
         "SELECT customer_key, changes FROM usage_alert_headroom
         WHERE customer_key = ANY (" customers: Vec<Uuid> as Array<SqlUuid>; ") FOR UPDATE SKIP LOCKED"
