@@ -15,7 +15,7 @@ const ALLOWED: [(&str, &[&str]); 8] = [
     ("billing-domain", &["bigdecimal", "serde", "serde_json", "sqlparser", "thiserror", "time", "uuid"]),
     ("billing-http", &[
         "actix-http", "actix-service", "actix-tls", "actix-web", "anyhow", "argon2", "bigdecimal", "billing-audit", "billing-console", "billing-domain", "billing-outbound",
-        "billing-store", "chrono", "clap", "clap_complete", "env_logger", "flate2", "getrandom", "hmac", "indicatif", "jiff", "log", "mimalloc", "openidconnect", "postgres-local", "ring", "rustix", "rustls", "serde",
+        "billing-store", "chrono", "clap", "clap_complete", "env_logger", "flate2", "getrandom", "hmac", "httparse", "indicatif", "jiff", "log", "mimalloc", "openidconnect", "postgres-local", "ring", "rustix", "rustls", "serde",
         "serde_json", "sha2", "shlex", "subtle", "thiserror", "time", "tokio", "ureq", "utoipa", "uuid",
     ]),
     ("billing-outbound", &[

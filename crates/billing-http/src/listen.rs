@@ -27,7 +27,7 @@ use crate::openapi::Description;
 use crate::server_settings::{CONNECTIONS_MAX, ServerSettings, workers};
 use crate::{console, endpoint, message, middleware, routes};
 
-/// Time for the rest of a request's head.
+/// Time for the rest of a request's head, where more than that was read of it by now.
 const HEAD_DEADLINE: Duration = Duration::from_secs(5);
 /// Time for a client to close its side.
 const DISCONNECT_DEADLINE: Duration = Duration::from_secs(5);
@@ -83,13 +83,14 @@ pub fn listen(app: &web::Data<App>, settings: &ServerSettings) -> io::Result<(Se
     };
     let connections = app.connections.clone();
     let builder = match settings.tls.clone() {
-        None => builder
-            .listen("http", listener, move || plain(connections.clone()).and_then(http(served.clone(), stops.clone()))),
+        None => builder.listen("http", listener, move || {
+            plain(connections.clone(), stops.clone()).and_then(http(served.clone(), stops.clone()))
+        }),
         Some(tls) => {
             let tls = tls.as_ref().clone();
             builder.listen("https", listener, move || {
                 let http = http(served.clone(), stops.clone()).map_err(TlsError::Service);
-                encrypted(connections.clone(), tls.clone()).and_then(http)
+                encrypted(connections.clone(), tls.clone(), stops.clone()).and_then(http)
             })
         }
     };
@@ -107,20 +108,28 @@ fn bind(addr: SocketAddr) -> io::Result<TcpListener> {
 /// A connection as the service below takes it.
 type Connected<S> = (Paced<S>, Protocol, Option<SocketAddr>);
 
-fn plain(
+fn plain<F: Future<Output = ()>>(
     connections: Arc<Connections>,
+    stops: impl Fn() -> F + Clone + 'static,
 ) -> impl ServiceFactory<TcpStream, Config = (), Response = Connected<TcpStream>, Error = DispatchError, InitError = ()>
 {
     fn_service(move |tcp: TcpStream| {
-        let listed = connections.list(&tcp, false);
-        let peer = tcp.peer_addr().ok();
-        async move { Ok((Paced::new(tcp, listed), Protocol::Http1, peer)) }
+        let mut stream = Paced::new(tcp, connections.list(false));
+        let stops = stops();
+        async move {
+            stream.wait_for_head(stops).await?;
+            let tcp = stream.stream();
+            stream.listed().serve(tcp);
+            let peer = tcp.peer_addr().ok();
+            Ok((stream, Protocol::Http1, peer))
+        }
     })
 }
 
-fn encrypted(
+fn encrypted<F: Future<Output = ()>>(
     connections: Arc<Connections>,
     mut tls: rustls::ServerConfig,
+    stops: impl Fn() -> F + Clone + 'static,
 ) -> impl ServiceFactory<
     TcpStream,
     Config = (),
@@ -130,12 +139,18 @@ fn encrypted(
 > {
     tls.alpn_protocols = PROTOCOLS.map(<[u8]>::to_vec).to_vec();
     Acceptor::new(tls).map_err(TlsError::into_service_error).and_then(move |stream: TlsStream<TcpStream>| {
-        let (tcp, session) = stream.get_ref();
-        let is_http2 = session.alpn_protocol() == Some(PROTOCOLS[0]);
-        let listed = connections.list(tcp, is_http2);
-        let peer = tcp.peer_addr().ok();
-        let protocol = if is_http2 { Protocol::Http2 } else { Protocol::Http1 };
-        async move { Ok((Paced::new(stream, listed), protocol, peer)) }
+        let is_http2 = stream.get_ref().1.alpn_protocol() == Some(PROTOCOLS[0]);
+        let mut stream = Paced::new(stream, connections.list(is_http2));
+        let stops = stops();
+        async move {
+            if !is_http2 {
+                stream.wait_for_head(stops).await.map_err(|error| TlsError::Service(error.into()))?;
+            }
+            let (tcp, _) = stream.stream().get_ref();
+            stream.listed().serve(tcp);
+            let peer = tcp.peer_addr().ok();
+            Ok((stream, if is_http2 { Protocol::Http2 } else { Protocol::Http1 }, peer))
+        }
     })
 }
 
@@ -171,9 +186,7 @@ where
         .h2_initial_window_size(HTTP2_WINDOW_BYTES)
         .h2_initial_connection_window_size(HTTP2_WINDOW_BYTES)
         .on_connect_ext(|stream: &Paced<S>, data| {
-            if let Some(listed) = stream.listed() {
-                data.insert(Arc::clone(listed));
-            }
+            data.insert(Arc::clone(stream.listed()));
         })
         .finish(map_config(calls, |()| AppConfig::default()))
 }

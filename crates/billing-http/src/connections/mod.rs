@@ -1,9 +1,9 @@
 //! Open connections, and which of them hold a place without asking for anything.
 //!
-//! The server waits five seconds for the first head of a connection. For a later one it waits without end once a byte of it has
-//! come, and a connection that waits takes a place that somebody with a request could have. So those are closed here: when
-//! they have waited too long, and when there are too many of them, first those on which nobody ever showed a key, and of
-//! them the longest waiting.
+//! A connection is new until the first head has come, for which it has five seconds. It takes hardly anything until then, so there may
+//! be many of them. For a later head the server would wait without end once a byte of it has come, and a connection that waits
+//! takes a place that somebody with a request could have. So those are closed here: when they have waited too long, and when there are
+//! too many of them, first those on which nobody ever showed a key, and of them the longest waiting. New ones never close others.
 
 mod paced;
 
@@ -12,8 +12,10 @@ use std::fs;
 use std::net::{Shutdown, TcpStream};
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
+
+use tokio::sync::Notify;
 
 pub use paced::{Intake, Paced};
 
@@ -27,25 +29,48 @@ const YOUNG_MS: u64 = 500;
 const CLOSED_OF: usize = 10;
 /// How often all of them are looked at: those that were closed need a moment to go.
 const LOOK_EVERY_MS: u64 = 10;
+/// Time for the first head of a connection.
+const FIRST_HEAD_DEADLINE: Duration = Duration::from_secs(5);
+/// From so many new connections on they have less time, each for itself.
+const NEW_MANY: usize = 500;
+/// New connections there may be for each of the others.
+const NEW_OF_SERVED: usize = 4;
 
 /// All connections of a server.
 pub struct Connections {
     began: Instant,
     wait_max: Duration,
-    /// From so many on the longest waiting are closed: half of the places there are.
-    crowded_from: usize,
+    /// Those on which a head has come.
+    served: Bound,
+    new: Bound,
     open: Mutex<BTreeMap<u64, Arc<Connection>>>,
     made: AtomicU64,
-    looked_ms: AtomicU64,
     closed_late: AtomicU64,
     closed_crowded: AtomicU64,
     large_heads: Arc<AtomicUsize>,
 }
 
+/// How many connections of a kind there are and may be.
+struct Bound {
+    count: AtomicUsize,
+    /// From so many on the longest waiting are closed.
+    crowded_from: usize,
+    looked_ms: AtomicU64,
+}
+
+impl Bound {
+    fn new(crowded_from: usize) -> Self {
+        Self { count: AtomicUsize::new(0), crowded_from, looked_ms: AtomicU64::new(0) }
+    }
+}
+
 /// One connection, as long as it is open.
 pub struct Connection {
-    /// The same connection once more, to be shut down.
-    stream: TcpStream,
+    /// The same connection once more, to be shut down. A new one has none: whoever waits for its first head is told.
+    stream: OnceLock<TcpStream>,
+    /// Whether no head has come yet.
+    is_new: AtomicBool,
+    closed: Notify,
     at_work: AtomicU32,
     /// Whether a request with a valid key came by it.
     is_known: AtomicBool,
@@ -81,63 +106,77 @@ impl Connections {
     /// None yet, for `places` of them; each may wait for `wait_max` for the head of a request, from its beginning or from the
     /// last answer on.
     pub fn new(places: usize, wait_max: Duration) -> Self {
-        // Each takes two files: its own, and the one that it is shut down by.
         let files = fs::read_to_string("/proc/self/limits").ok().and_then(|limits| files_max(&limits));
-        Self::crowded_from(files.map_or(places / 2, |files| (places / 2).min(files / 4)), wait_max)
+        let [served, new] = crowded_from(places, files.unwrap_or(usize::MAX));
+        Self::bounded(served, new, wait_max)
     }
 
-    fn crowded_from(crowded_from: usize, wait_max: Duration) -> Self {
+    /// From so many on that have asked for something, and so many new ones, the longest waiting are closed.
+    fn bounded(served: usize, new: usize, wait_max: Duration) -> Self {
         Self {
             began: Instant::now(),
             wait_max,
-            crowded_from,
+            served: Bound::new(served),
+            new: Bound::new(new),
             open: Mutex::default(),
             made: AtomicU64::new(0),
-            looked_ms: AtomicU64::new(0),
             closed_late: AtomicU64::new(0),
             closed_crowded: AtomicU64::new(0),
             large_heads: Arc::default(),
         }
     }
 
-    /// Lists a connection that was made just now. `None` where the system has no file for it any more.
-    pub fn list(self: &Arc<Self>, tcp: &impl AsFd, is_http2: bool) -> Option<Listed> {
+    /// Lists a connection that was made just now.
+    pub fn list(self: &Arc<Self>, is_http2: bool) -> Listed {
         let wait_max = if is_http2 { WAIT_HTTP2_MAX } else { self.wait_max };
-        Some(self.list_stream(tcp.as_fd().try_clone_to_owned().ok()?.into(), wait_max, !is_http2))
+        self.list_new(wait_max, !is_http2)
     }
 
-    fn list_stream(self: &Arc<Self>, stream: TcpStream, wait_max: Duration, is_paced: bool) -> Listed {
+    fn list_new(self: &Arc<Self>, wait_max: Duration, is_paced: bool) -> Listed {
         let [since_ms, due_ms] = [Duration::ZERO, wait_max].map(|wait| AtomicU64::new(self.in_ms(wait)));
         let (at_work, intake) = (AtomicU32::new(0), Intake::new(&self.large_heads));
         let is_known = AtomicBool::new(false);
-        let connection =
-            Arc::new(Connection { stream, at_work, is_known, since_ms, due_ms, wait_max, is_paced, intake });
+        let connection = Arc::new(Connection {
+            stream: OnceLock::new(),
+            is_new: AtomicBool::new(true),
+            closed: Notify::new(),
+            at_work,
+            is_known,
+            since_ms,
+            due_ms,
+            wait_max,
+            is_paced,
+            intake,
+        });
         let number = self.made.fetch_add(1, Ordering::Relaxed);
-        let mut open = self.open();
-        open.insert(number, Arc::clone(&connection));
-        if open.len() > self.crowded_from {
-            let closed = self.make_room(&open);
-            self.closed_crowded.fetch_add(closed as u64, Ordering::Relaxed);
-        }
-        drop(open);
+        self.open().insert(number, Arc::clone(&connection));
+        self.count(true);
         Listed { number, connection, connections: Arc::clone(self) }
     }
 
-    /// Closes some of those that have waited longest; how many.
-    fn make_room(&self, open: &BTreeMap<u64, Arc<Connection>>) -> usize {
+    fn bound(&self, are_new: bool) -> &Bound {
+        if are_new { &self.new } else { &self.served }
+    }
+
+    /// There is one more of a kind. Where there are too many, some of those that have waited longest are closed.
+    fn count(&self, are_new: bool) {
+        let Bound { count, crowded_from, looked_ms } = self.bound(are_new);
+        let count = count.fetch_add(1, Ordering::Relaxed) + 1;
         let now_ms = self.in_ms(Duration::ZERO);
-        if now_ms < self.looked_ms.load(Ordering::Relaxed) + LOOK_EVERY_MS {
-            return 0;
+        if count <= *crowded_from || now_ms < looked_ms.load(Ordering::Relaxed) + LOOK_EVERY_MS {
+            return;
         }
-        self.looked_ms.store(now_ms, Ordering::Relaxed);
-        let is_full = open.len() >= self.crowded_from + self.crowded_from * 3 / 4;
+        looked_ms.store(now_ms, Ordering::Relaxed);
+        let is_full = count >= crowded_from + crowded_from * 3 / 4;
         let old_ms = now_ms.saturating_sub(YOUNG_MS);
-        let mut waiting: Vec<_> = open.values().filter(|each| each.is_waiting()).collect();
+        let open = self.open();
+        let mut waiting: Vec<_> = open.values().filter(|each| each.is_new() == are_new && each.is_waiting()).collect();
         waiting.sort_by_key(|each| (each.is_known(), each.since_ms.load(Ordering::Relaxed)));
         let some = waiting.len().div_ceil(CLOSED_OF);
         let first = waiting.iter().take(some);
         let closed = first.filter(|each| is_full || each.since_ms.load(Ordering::Relaxed) <= old_ms);
-        closed.map(|each| each.close()).count()
+        let closed = closed.map(|each| each.close()).count();
+        self.closed_crowded.fetch_add(closed as u64, Ordering::Relaxed);
     }
 
     /// Closes those that have waited too long.
@@ -171,18 +210,33 @@ impl Connection {
     /// What `due_ms` is of one that is closed already.
     const CLOSED_MS: u64 = u64::MAX;
 
+    fn is_new(&self) -> bool {
+        self.is_new.load(Ordering::Relaxed)
+    }
+
     fn is_waiting(&self) -> bool {
-        self.at_work.load(Ordering::Relaxed) == 0 && self.due_ms.load(Ordering::Relaxed) != Self::CLOSED_MS
+        self.at_work.load(Ordering::Relaxed) == 0 && !self.is_closed()
     }
 
     fn is_known(&self) -> bool {
         self.is_known.load(Ordering::Relaxed)
     }
 
+    fn is_closed(&self) -> bool {
+        self.due_ms.load(Ordering::Relaxed) == Self::CLOSED_MS
+    }
+
     fn close(&self) {
         self.due_ms.store(Self::CLOSED_MS, Ordering::Relaxed);
-        // An error means that the client was first.
-        let _ = self.stream.shutdown(Shutdown::Both);
+        self.shut_down();
+    }
+
+    fn shut_down(&self) {
+        match self.stream.get() {
+            // An error means that the client was first.
+            Some(stream) => drop(stream.shutdown(Shutdown::Both)),
+            None => self.closed.notify_one(),
+        }
     }
 }
 
@@ -232,6 +286,41 @@ impl Listed {
         self.connection.is_known.store(true, Ordering::Relaxed);
     }
 
+    /// How long its first head may take. Where very many are waited for, those that were made at one moment do not end at one: all their
+    /// clients would come again together.
+    pub fn first_head_deadline(&self) -> Duration {
+        if self.connections.new.count.load(Ordering::Relaxed) < NEW_MANY {
+            return FIRST_HEAD_DEADLINE;
+        }
+        FIRST_HEAD_DEADLINE / 2 + FIRST_HEAD_DEADLINE / 2 * u32::try_from(self.number % 64).unwrap_or(0) / 64
+    }
+
+    /// Its first head has come, or it needs none: from now on it is shut down by itself. Where the system has no file for that any more it
+    /// is not.
+    pub fn serve(&self, tcp: &impl AsFd) {
+        if !self.connection.is_new.swap(false, Ordering::Relaxed) {
+            return;
+        }
+        if let Ok(own) = tcp.as_fd().try_clone_to_owned() {
+            drop(self.connection.stream.set(own.into()));
+        }
+        if self.connection.is_closed() {
+            self.connection.shut_down();
+        }
+        self.connections.new.count.fetch_sub(1, Ordering::Relaxed);
+        self.connections.count(false);
+    }
+
+    /// Waits until it is closed, as long as it is new.
+    pub async fn closed(&self) {
+        self.connection.closed.notified().await;
+    }
+
+    /// Its first head did not come in time.
+    pub fn count_late(&self) {
+        self.connections.closed_late.fetch_add(1, Ordering::Relaxed);
+    }
+
     /// Closes it because there are too many like it.
     pub fn close_crowded(&self) {
         self.connection.close();
@@ -252,7 +341,15 @@ impl Listed {
 impl Drop for Listed {
     fn drop(&mut self) {
         self.connections.open().remove(&self.number);
+        self.connections.bound(self.connection.is_new()).count.fetch_sub(1, Ordering::Relaxed);
     }
+}
+
+/// From how many connections on that were served, and from how many new ones, some are closed: half of the places there are, and as many
+/// as hardly cost anything. One that was served takes two files, its own and the one that it is shut down by.
+fn crowded_from(places: usize, files: usize) -> [usize; 2] {
+    let served = (places / 2).min(files / 8);
+    [served, (served * NEW_OF_SERVED).min(files / 4)]
 }
 
 /// How many files this process may have open, out of `/proc/self/limits`.
@@ -274,7 +371,9 @@ mod tests {
         let client = TcpStream::connect(listener.local_addr().expect("an address")).expect("a connection");
         client.set_nonblocking(true).expect("set");
         let (server, _) = listener.accept().expect("a connection");
-        (Arc::new(connections.list_stream(server, wait_max, true)), client)
+        let listed = connections.list_new(wait_max, true);
+        listed.serve(&server);
+        (Arc::new(listed), client)
     }
 
     fn is_closed(client: &TcpStream) -> bool {
@@ -283,7 +382,7 @@ mod tests {
 
     #[test]
     fn the_longest_waiting_make_room() {
-        let connections = Arc::new(Connections::crowded_from(4, Duration::ZERO));
+        let connections = Arc::new(Connections::bounded(4, 4, Duration::ZERO));
         let waits = || {
             std::thread::sleep(Duration::from_millis(LOOK_EVERY_MS + 2));
             connect(&connections, Duration::from_secs(60))
@@ -311,7 +410,7 @@ mod tests {
 
     #[test]
     fn whoever_showed_a_key_is_closed_last() {
-        let connections = Arc::new(Connections::crowded_from(4, Duration::ZERO));
+        let connections = Arc::new(Connections::bounded(4, 4, Duration::ZERO));
         let waits = || connect(&connections, Duration::from_secs(60));
         let known = waits();
         drop(AtWork::begin(&known.0));
@@ -332,7 +431,7 @@ mod tests {
 
     #[test]
     fn who_waits_too_long_is_closed() {
-        let connections = Arc::new(Connections::crowded_from(100, Duration::ZERO));
+        let connections = Arc::new(Connections::bounded(100, 100, Duration::ZERO));
         let (late, early) = (connect(&connections, Duration::ZERO), connect(&connections, Duration::from_secs(60)));
         let (at_work, reading) = (connect(&connections, Duration::ZERO), connect(&connections, Duration::ZERO));
         let request = AtWork::begin(&at_work.0);
@@ -356,6 +455,59 @@ mod tests {
         assert!(is_closed(&at_work.1), "no request follows");
         connections.sweep();
         assert_eq!(connections.counts().closed_late, 2, "each is counted once");
+    }
+
+    #[test]
+    fn new_ones_make_room_for_new_ones() {
+        let connections = Arc::new(Connections::bounded(2, 4, Duration::ZERO));
+        let served = connect(&connections, Duration::from_secs(60));
+        let new = || {
+            std::thread::sleep(Duration::from_millis(LOOK_EVERY_MS + 2));
+            connections.list_new(Duration::from_secs(60), true)
+        };
+        let is_told = |listed: &Listed| listed.connection.is_closed();
+        let mut waiting: Vec<_> = (0..4).map(|_| new()).collect();
+        std::thread::sleep(Duration::from_millis(YOUNG_MS));
+        assert!(!waiting.iter().any(is_told), "there is room for four");
+        waiting.push(new());
+        assert_eq!(waiting.iter().map(is_told).collect::<Vec<_>>(), [true, false, false, false, false], "the first");
+        assert!(!is_closed(&served.1), "which has waited for longer than any of them");
+        let late = waiting.remove(0);
+        late.serve(&TcpListener::bind("127.0.0.1:0").expect("a port"));
+        assert!(!is_closed(&served.1) && connections.counts().closed_crowded == 1, "it is gone all the same");
+        drop((late, waiting));
+        let counts = ConnectionCounts { open: 1, closed_late: 0, closed_crowded: 1 };
+        assert_eq!((connections.counts(), connections.new.count.load(Ordering::Relaxed)), (counts, 0));
+        assert_eq!(connections.served.count.load(Ordering::Relaxed), 1);
+    }
+
+    #[test]
+    fn many_new_ones_have_less_time_each_for_itself() {
+        let connections = Arc::new(Connections::new(4_000, Duration::ZERO));
+        let new: Vec<_> = (0..NEW_MANY - 1).map(|_| connections.list(false)).collect();
+        assert!(new.iter().all(|each| each.first_head_deadline() == FIRST_HEAD_DEADLINE), "there are few");
+        let many: Vec<_> = (0..64).map(|_| connections.list(false)).collect();
+        let mut more: Vec<_> = many.iter().map(Listed::first_head_deadline).collect();
+        more.sort_unstable();
+        more.dedup();
+        assert_eq!(more.len(), 64, "no two together");
+        assert!(more.iter().all(|one| (FIRST_HEAD_DEADLINE / 2..FIRST_HEAD_DEADLINE).contains(one)), "{more:?}");
+    }
+
+    #[test]
+    fn bounds_follow_from_places_and_files() {
+        #[rustfmt::skip]
+        let cases = [
+            // places, files,      served, new,   why
+            (4_000,    usize::MAX, 2_000,  8_000, "half of the places, and four times as many"),
+            (4_000,    20_000,     2_000,  5_000, "a quarter of the files"),
+            (4_000,    1_024,      128,    256,   "of each as many files"),
+        ];
+        for (places, files, served, new, why) in cases {
+            assert_eq!(crowded_from(places, files), [served, new], "{why}");
+            let when_full = [2 * served, new].map(|each| each + each * 3 / 4);
+            assert!(when_full.iter().sum::<usize>() < files, "{why}: others need files too");
+        }
     }
 
     #[test]

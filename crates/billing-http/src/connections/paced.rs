@@ -6,6 +6,7 @@
 //! connections have a large head. A head that comes in drops is looked at ever more seldom: each look reads it from its
 //! beginning, and thousands of such connections whose drops come at one moment would all be looked at before anybody else.
 
+use std::future::Future;
 use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
@@ -13,8 +14,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::time::{Sleep, sleep};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
+use tokio::time::{Sleep, sleep, timeout};
 
 use super::Listed;
 
@@ -26,6 +27,13 @@ const UNTAKEN_BYTES_MAX: usize = 32 * 1024;
 const LARGE_HEAD_BYTES: usize = 16 * 1024;
 /// Most connections of one server that have a large head: 32 MiB at most.
 const LARGE_HEADS_MAX: usize = 256;
+/// Room that is made for the first head, each time there is none.
+const READ_BYTES: usize = 1024;
+/// Fields of a head that the library reads.
+const FIELDS_MAX: usize = 96;
+/// What a client is told whose first head does not come, as the library would, and how long it may take to take that.
+const LATE: &[u8] = b"HTTP/1.1 408 Request Timeout\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+const LATE_PATIENCE: Duration = Duration::from_secs(1);
 /// A read of a head that brings fewer bytes is a drop.
 const DROP_BYTES: usize = 512;
 /// The pauses before the third drop of a head and before those from the seventh on; each of those between is twice the one before.
@@ -123,8 +131,9 @@ impl Drop for Intake {
 /// A connection's stream.
 pub struct Paced<S> {
     stream: S,
-    /// `None` where the system had no file for the list: such a one is read in pieces and no more.
-    listed: Option<Arc<Listed>>,
+    listed: Arc<Listed>,
+    /// The first head, and what came with it, until that is read.
+    first: Vec<u8>,
     /// Bytes of the piece that is being read.
     piece: usize,
     /// Until when a head that comes in drops is left alone.
@@ -135,26 +144,32 @@ pub struct Paced<S> {
 
 impl<S> Paced<S> {
     /// Of a connection that was made just now.
-    pub fn new(stream: S, listed: Option<Listed>) -> Self {
-        Self { stream, listed: listed.map(Arc::new), piece: 0, pause: None, paused_for: 0 }
+    pub fn new(stream: S, listed: Listed) -> Self {
+        Self { stream, listed: Arc::new(listed), first: Vec::new(), piece: 0, pause: None, paused_for: 0 }
     }
 
     /// The connection in the list of all.
-    pub fn listed(&self) -> Option<&Arc<Listed>> {
-        self.listed.as_ref()
+    pub fn listed(&self) -> &Arc<Listed> {
+        &self.listed
+    }
+
+    /// What is below it.
+    pub fn stream(&self) -> &S {
+        &self.stream
     }
 
     /// Whether the request at work, if there is one, has enough.
     fn is_full(&self, context: &Context<'_>) -> bool {
-        let at_work = self.listed.as_ref().filter(|listed| listed.is_paced() && listed.is_at_work());
-        at_work.is_some_and(|listed| !listed.intake().may_read(context))
+        let Self { listed, .. } = self;
+        listed.is_paced() && listed.is_at_work() && !listed.intake().may_read(context)
     }
 
     /// Waits for the time that a head which comes in drops is left alone.
     fn poll_pause(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        let Some(listed) = self.listed.as_ref().filter(|listed| listed.is_paced() && !listed.is_at_work()) else {
+        let Self { listed, .. } = self;
+        if !listed.is_paced() || listed.is_at_work() {
             return Poll::Ready(());
-        };
+        }
         let drops = listed.intake().drops.load(Ordering::Relaxed);
         self.paused_for = self.paused_for.min(drops);
         if self.paused_for < drops
@@ -168,7 +183,10 @@ impl<S> Paced<S> {
 
     fn came(&mut self, bytes: usize) {
         self.piece += bytes;
-        let Some(listed) = self.listed.as_ref().filter(|listed| listed.is_paced()) else { return };
+        let Self { listed, .. } = self;
+        if !listed.is_paced() {
+            return;
+        }
         if listed.is_at_work() {
             listed.intake().untaken.fetch_add(bytes, Ordering::Relaxed);
         } else if !listed.intake().has_room_for_head(bytes) {
@@ -177,9 +195,59 @@ impl<S> Paced<S> {
     }
 }
 
+impl<S: AsyncRead + AsyncWrite + Unpin> Paced<S> {
+    /// Waits for the first head, so that nothing that costs more than a few kilobytes is begun for whoever sends none. It is read from here
+    /// once more; so is what cannot be a head, or is a large one, for the HTTP library to say so or go on.
+    ///
+    /// # Errors
+    /// When the connection ends before, `stops` does, or it takes too long, which the client is told.
+    pub async fn wait_for_head(&mut self, stops: impl Future<Output = ()>) -> io::Result<()> {
+        let (listed, mut head) = (Arc::clone(&self.listed), Vec::new());
+        let deadline = listed.first_head_deadline();
+        tokio::select! {
+            read = self.read_head(&mut head) => read?,
+            () = sleep(deadline) => {
+                listed.count_late();
+                // Whoever takes no answer is not waited for.
+                drop(timeout(LATE_PATIENCE, self.stream.write_all(LATE)).await);
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+            () = listed.closed() => return Err(io::ErrorKind::ConnectionAborted.into()),
+            () = stops => return Err(io::ErrorKind::ConnectionAborted.into()),
+        }
+        self.first = head;
+        Ok(())
+    }
+
+    async fn read_head(&mut self, head: &mut Vec<u8>) -> io::Result<()> {
+        while head.len() < PIECE_BYTES && is_unfinished(head) {
+            head.reserve(READ_BYTES);
+            if self.read_buf(head).await? == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether more must come until this is a head, or cannot be one.
+fn is_unfinished(head: &[u8]) -> bool {
+    let mut fields = [httparse::EMPTY_HEADER; FIELDS_MAX];
+    matches!(httparse::Request::new(&mut fields).parse(head), Ok(httparse::Status::Partial))
+}
+
 impl<S: AsyncRead + Unpin> AsyncRead for Paced<S> {
     fn poll_read(self: Pin<&mut Self>, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
+        if !this.first.is_empty() {
+            let bytes = this.first.len().min(buffer.remaining());
+            buffer.put_slice(&this.first[..bytes]);
+            this.first.drain(..bytes);
+            if this.first.is_empty() {
+                this.first = Vec::new();
+            }
+            return Poll::Ready(Ok(()));
+        }
         if this.is_full(context) {
             this.piece = 0;
             return Poll::Pending;
@@ -229,7 +297,6 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Paced<S> {
 
 #[cfg(test)]
 mod tests {
-    use std::net::TcpListener;
     use std::time::Instant;
 
     use tokio::io::AsyncReadExt;
@@ -263,20 +330,19 @@ mod tests {
     }
 
     fn listed() -> Listed {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-        Arc::new(Connections::new(10, Duration::from_secs(10))).list(&listener, false).expect("a file")
+        Arc::new(Connections::new(10, Duration::from_secs(10))).list(false)
     }
 
     #[test]
     fn a_piece_comes_at_a_time() {
-        let mut stream = Paced::new(Endless, None);
+        let mut stream = Paced::new(Endless, listed());
         assert_eq!((read(&mut stream, 1), read(&mut stream, 3)), (PIECE_BYTES, 3 * PIECE_BYTES));
     }
 
     #[test]
     fn what_nobody_takes_is_waited_for() {
-        let mut stream = Paced::new(Endless, Some(listed()));
-        let connection = Arc::clone(stream.listed().expect("it is listed"));
+        let mut stream = Paced::new(Endless, listed());
+        let connection = Arc::clone(stream.listed());
         let mut request = AtWork::begin(&connection);
         assert_eq!(read(&mut stream, 100), UNTAKEN_BYTES_MAX, "the handler has not looked yet");
         connection.intake().take();
@@ -286,6 +352,71 @@ mod tests {
         assert_eq!(read(&mut stream, 100), 100 * PIECE_BYTES, "what is thrown away needs no room");
         let _next = AtWork::begin(&connection);
         assert_eq!(read(&mut stream, 100), UNTAKEN_BYTES_MAX, "another request");
+    }
+
+    /// A connection that sends these pieces, and then nothing more.
+    async fn sent(pieces: &'static [&'static str]) -> (Paced<tokio::io::DuplexStream>, tokio::io::DuplexStream) {
+        let (stream, mut client) = tokio::io::duplex(64 * 1024);
+        for piece in pieces {
+            client.write_all(piece.as_bytes()).await.expect("there is room");
+        }
+        (Paced::new(stream, listed()), client)
+    }
+
+    #[actix_web::test]
+    async fn a_first_head_is_waited_for_and_read_again() {
+        const FIELD: &str =
+            "X-Field: 0123456789012345678901234567890123456789012345678901234567890123456789012345678\r\n";
+        #[rustfmt::skip]
+        let cases: [(&[&str], bool, &str); 8] = [
+            // sent,                                                    comes, why
+            (&["GET / HTTP/1.1\r\nHost: x\r\n\r\n"],                    true,  "a head"),
+            (&["POST / HTTP/1.1\r\nHost", ": x\r\n", "\r\nbody"],       true,  "in pieces, and the beginning of a body"),
+            (&["\r\n\r\nGET / HTTP/1.1\r\nHost: x\r\n\r\n"],          true,  "behind empty lines"),
+            (&["\u{16}\u{3}\u{1}"],                                    true,  "TLS, to be refused at once"),
+            (&["GET / HTTP/1.1\r\nHost : x"],                           true,  "no field, to be refused at once"),
+            (&["GET / HTTP/1.1\r\n", FIELD, FIELD, "X: a"],             false, "a part of one"),
+            (&["\r\n\r\n\r\n"],                                        false, "empty lines"),
+            (&[],                                                       false, "nothing"),
+        ];
+        for (pieces, comes, why) in cases {
+            let (mut stream, _client) = sent(pieces).await;
+            let waited = stream.wait_for_head(sleep(Duration::from_millis(100))).await;
+            assert_eq!(waited.is_ok(), comes, "{why}");
+            if comes {
+                let mut read = vec![0; pieces.concat().len()];
+                stream.read_exact(&mut read).await.expect("all of it");
+                assert_eq!(read, pieces.concat().as_bytes(), "{why}");
+                assert!(stream.first.capacity() == 0, "{why}: it is not kept");
+            }
+        }
+        let (mut stream, mut client) = sent(&[]).await;
+        let long = format!("GET / HTTP/1.1\r\n{}", FIELD.repeat(PIECE_BYTES / FIELD.len()));
+        client.write_all(long.as_bytes()).await.expect("there is room");
+        assert!(stream.wait_for_head(std::future::pending()).await.is_ok(), "a large one is the library's to bound");
+        let (mut stream, client) = sent(&["GET / HT"]).await;
+        drop(client);
+        let gone = stream.wait_for_head(std::future::pending()).await;
+        assert_eq!(gone.map_err(|error| error.kind()), Err(io::ErrorKind::UnexpectedEof), "nobody is there any more");
+    }
+
+    #[actix_web::test]
+    async fn who_sends_no_head_is_told_so() {
+        let (mut stream, mut client) = sent(&["GET / HTTP/1.1\r\n"]).await;
+        let (waited, told) = tokio::join!(
+            async {
+                let waited = stream.wait_for_head(std::future::pending()).await;
+                drop(stream);
+                waited
+            },
+            async {
+                let mut told = String::new();
+                client.read_to_string(&mut told).await.expect("text");
+                told
+            }
+        );
+        assert_eq!(waited.map_err(|error| error.kind()), Err(io::ErrorKind::TimedOut));
+        assert!(told.starts_with("HTTP/1.1 408 ") && told.ends_with("\r\n\r\n"), "{told}");
     }
 
     /// A sender of one byte whenever it is asked.
@@ -329,8 +460,8 @@ mod tests {
 
     #[actix_web::test]
     async fn drops_are_waited_for_between_two_reads_and_not_while_a_request_is_at_work() {
-        let mut stream = Paced::new(Drops, Some(listed()));
-        let connection = Arc::clone(stream.listed().expect("it is listed"));
+        let mut stream = Paced::new(Drops, listed());
+        let connection = Arc::clone(stream.listed());
         let read = async |stream: &mut Paced<Drops>, bytes: usize| {
             let began = Instant::now();
             stream.read_exact(&mut vec![0; bytes]).await.expect("they come");
