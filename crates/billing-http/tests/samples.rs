@@ -380,6 +380,7 @@ fn name_in_path(path: &str, parameter: &str) -> &'static str {
 fn name_in_query(path: &str, parameter: &str) -> Option<&'static str> {
     match (path, parameter) {
         (_, "customer_id") => Some("$customer"),
+        (_, "test_clock_id") => Some("$clock"),
         ("/api/credit_notes/", "invoice_id") => Some("$invoice"),
         (_, "plan_id") => Some("$plan"),
         (_, "metric_id") => Some("$metric"),

@@ -422,7 +422,7 @@ impl InvoiceRepo for MemoryTransaction {
 
     fn list(&mut self, filter: &InvoiceFilter, page: &PageRequest) -> Result<Page<Invoice>, Error> {
         let wanted = |invoice: &&Invoice| {
-            filter.customer.is_none_or(|customer| invoice.customer == customer)
+            filter.customers.as_ref().is_none_or(|customers| customers.contains(&invoice.customer))
                 && filter.statuses.as_ref().is_none_or(|statuses| statuses.contains(&invoice.payment_status))
         };
         let mut invoices: Vec<_> = self.tenant()?.all_invoices().filter(wanted).cloned().collect();

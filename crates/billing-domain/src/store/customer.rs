@@ -159,10 +159,17 @@ pub trait BillingRecordRepo {
 /// Which invoices are wanted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct InvoiceFilter {
-    /// Only this customer's.
-    pub customer: Option<CustomerKey>,
+    /// Only those of these customers; `None`: all.
+    pub customers: Option<Vec<CustomerKey>>,
     /// Only with one of these statuses; `None`: all.
     pub statuses: Option<Vec<PaymentStatus>>,
+}
+
+impl InvoiceFilter {
+    /// All of one customer's.
+    pub fn of(customer: CustomerKey) -> Self {
+        Self { customers: Some(vec![customer]), statuses: None }
+    }
 }
 
 /// Which credit notes are wanted.

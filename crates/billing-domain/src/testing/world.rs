@@ -302,7 +302,7 @@ impl World {
 
     /// The customer's invoices, oldest first; the traces of their lines are checked to survive storage.
     pub fn invoices(&self, customer: &str) -> Vec<Invoice> {
-        let filter = InvoiceFilter { customer: Some(self.key(customer)), statuses: None };
+        let filter = InvoiceFilter::of(self.key(customer));
         let page = self.on(customer, |tx, _| tx.invoices().list(&filter, &PageRequest::first())).expect("invoices");
         for line in page.items.iter().flat_map(|invoice| &invoice.lines) {
             let stored = serde_json::to_string(&(&line.trace, &line.adjustments)).expect("json");

@@ -180,7 +180,7 @@ fn revenue_of(
 /// What was invoiced, and what a bill would add now, each charge of a record in one.
 fn earnings_of(tx: &mut dyn Transaction, customer: &Customer, now: OffsetDateTime) -> Result<Vec<Earning>, Error> {
     let mut lines = Vec::new();
-    let filter = InvoiceFilter { customer: Some(customer.key), statuses: None };
+    let filter = InvoiceFilter::of(customer.key);
     let mut page = PageRequest::first();
     loop {
         let part = tx.invoices().list(&filter, &page)?;

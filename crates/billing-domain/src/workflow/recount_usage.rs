@@ -161,7 +161,7 @@ fn billed_window(line: &LineItem) -> Option<(BillingRecordId, OffsetDateTime)> {
 
 /// The customer's invoices that were issued behind this one, whether they stand or not.
 fn invoices_since(tx: &mut dyn Transaction, invoice: &Invoice) -> Result<Vec<Invoice>, Error> {
-    let filter = InvoiceFilter { customer: Some(invoice.customer), statuses: None };
+    let filter = InvoiceFilter::of(invoice.customer);
     newer_than(tx, &filter, invoice.id)
 }
 

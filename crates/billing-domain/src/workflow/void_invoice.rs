@@ -175,7 +175,7 @@ fn later_invoices(tx: &mut dyn Transaction, invoice: &Invoice) -> Result<Vec<Inv
         first = id;
         replaced = tx.invoices().get(id)?.replaces;
     }
-    let filter = InvoiceFilter { customer: Some(invoice.customer), statuses: None };
+    let filter = InvoiceFilter::of(invoice.customer);
     let mut later = newer_than(tx, &filter, first)?;
     later.retain(|later| later.id != invoice.id && later.payment_status != PaymentStatus::Voided);
     later.reverse();

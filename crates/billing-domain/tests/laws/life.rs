@@ -383,7 +383,7 @@ fn segments(record: &BillingRecord, version: &PlanVersion) -> Value {
 
 /// Oldest first.
 fn all_invoices(tx: &mut dyn Transaction, customer: CustomerKey) -> Result<Vec<Invoice>, Error> {
-    let filter = InvoiceFilter { customer: Some(customer), statuses: None };
+    let filter = InvoiceFilter::of(customer);
     let (mut page, mut invoices) = (PageRequest::first(), Vec::new());
     loop {
         let part = tx.invoices().list(&filter, &page)?;

@@ -7,7 +7,7 @@ mod view;
 
 use actix_web::web;
 use billing_domain::customer::CustomerId;
-use billing_domain::id::{CustomerKey, InvoiceId};
+use billing_domain::id::{CustomerKey, InvoiceId, TestClockId};
 use billing_domain::invoice::{Invoice, PaymentStatus};
 use billing_domain::store::{InvoiceFilter, Transaction};
 use billing_domain::workflow::{UpdateInvoice, reissue_invoice, update_invoice, void_invoice};
@@ -29,6 +29,7 @@ pub use view::{InvoiceBriefView, InvoiceView, LineItemView, VoidedInvoiceView};
 
 const LIST_PARAMETERS: &[Parameter] = &[
     Parameter::optional("customer_id", "Keeps one customer's."),
+    Parameter::optional("test_clock_id", "Keeps those of the customers of a test clock."),
     Parameter::list("status", "List of `draft`, `voided`, `paid`, `unpaid`; all issued invoices when missing."),
     Parameter::list("payment_status", "The same as status."),
 ];
@@ -88,16 +89,19 @@ words_of! { Settlement }
 /// Which invoices a list keeps.
 struct ListFilter {
     customer: Option<CustomerId>,
+    clock: Option<TestClockId>,
     statuses: Vec<PaymentStatus>,
 }
 
 impl FromQuery for ListFilter {
     fn from_query(mut query: Query) -> Result<Self, ApiError> {
-        let customer = query.optional("customer_id");
+        let of = query.optional("customer_id").zip(query.optional("test_clock_id"));
         let statuses = query.list::<PaymentStatus>("status").zip(query.list("payment_status"));
-        let read = customer
-            .zip(statuses)
-            .map(|(customer, (statuses, also))| Self { customer, statuses: [statuses, also].concat() });
+        let read = of.zip(statuses).map(|((customer, clock), (statuses, also))| Self {
+            customer,
+            clock,
+            statuses: [statuses, also].concat(),
+        });
         query.finish(read)
     }
 }
@@ -157,10 +161,16 @@ async fn list(
     let customer = filter.customer.clone();
     let read = move |tx: &mut dyn Transaction, _| {
         let mut wanted = InvoiceFilter::default();
+        if let Some(clock) = filter.clock {
+            tx.test_clocks().get(clock).map_err(|error| error.at_field("test_clock_id"))?;
+            wanted.customers = Some(tx.test_clocks().list_customers(clock)?);
+        }
         if let Some(customer) = &filter.customer {
             let key = CustomerKey::derive(tx.organization(), customer);
             tx.customers().get(key).map_err(|error| error.at_field("customer_id"))?;
-            wanted.customer = Some(key);
+            let is_among = |all: Vec<CustomerKey>| all.contains(&key);
+            let is_wanted = wanted.customers.take().is_none_or(is_among);
+            wanted.customers = Some(if is_wanted { vec![key] } else { Vec::new() });
         }
         wanted.statuses = (!filter.statuses.is_empty()).then(|| filter.statuses.clone());
         map_page(tx.invoices().list(&wanted, &page)?, |invoice| Ok(InvoiceView::from(&invoice)))

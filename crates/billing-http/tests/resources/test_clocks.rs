@@ -7,7 +7,7 @@ use diesel::connection::SimpleConnection;
 use serde_json::json;
 use time::macros::datetime;
 
-use crate::support::{Field, World};
+use crate::support::{Field, World, now};
 
 #[test]
 fn a_clock_advances_and_never_goes_back() {
@@ -138,4 +138,56 @@ fn a_clock_waits_for_whoever_is_at_its_customer() {
     assert_eq!(world.get(&format!("/api/test_clocks/{clock}/")).ok(200)["status"], "advancing");
     drop(elsewhere);
     world.advance_done(&clock);
+}
+
+#[test]
+fn invoices_of_the_customers_of_a_clock_are_listed() {
+    let world = World::new();
+    let plan = world.plan(&world.metric());
+    let [clock, other, empty] = [(); 3].map(|()| world.clock("2024-01-01"));
+    for (customer, clock) in [("one", &clock), ("two", &clock), ("three", &other)] {
+        world.customer_at(customer, clock);
+        let body = json!({"customer_id": customer, "plan_id": plan, "start_date": "2024-01-01"});
+        world.post("/api/subscriptions/", &body).ok(200);
+    }
+    world.customer("real");
+    world
+        .post("/api/subscriptions/", &json!({"customer_id": "real", "plan_id": plan, "start_date": &now()[..10]}))
+        .ok(200);
+    world.advance(&clock, "2024-02-15");
+    let listed = |query: &str| -> Vec<String> {
+        let mut customers: Vec<String> = Vec::new();
+        for invoice in world.get(&format!("/api/invoices/?{query}")).ok(200).as_array().expect("a list") {
+            customers.push(invoice["customer"].id("customer_id"));
+        }
+        customers.sort_unstable();
+        customers
+    };
+    #[rustfmt::skip]
+    let cases = [
+        // query,                                                listed, why
+        (format!("test_clock_id={clock}"),                       vec!["one", "one", "two", "two"], "two months of both"),
+        (format!("test_clock_id={other}"),                       vec!["three"],                    "another clock"),
+        (format!("test_clock_id={empty}"),                       vec![],                           "one without customers"),
+        (format!("test_clock_id={clock}&customer_id=two"),       vec!["two", "two"],               "both filters hold"),
+        (format!("test_clock_id={other}&customer_id=two"),       vec![],                           "nobody of that clock"),
+        (format!("test_clock_id={clock}&status=unpaid"),         vec!["one", "one", "two", "two"], "none was paid"),
+        (format!("test_clock_id={clock}&status=voided"),         vec![],                           "nor voided"),
+    ];
+    for (query, expected, why) in cases {
+        assert_eq!(listed(&query), expected, "{query}: {why}");
+    }
+    let second = world.opened.create_organization("Second", None).expect("made");
+    let key = second.1.reveal().to_owned();
+    for (key, query, why) in [
+        (&world.key, "test_clock_id=test_clock_00000000000000000000000000000001".to_owned(), "there is no such clock"),
+        (&key, format!("test_clock_id={clock}"), "it is another organization's"),
+    ] {
+        let refused = world.get_as(key, &format!("/api/invoices/?{query}"));
+        assert!(
+            [400, 404].contains(&refused.status) && refused.text.contains("test_clock_id"),
+            "{why}: {}",
+            refused.text
+        );
+    }
 }

@@ -151,8 +151,15 @@ impl InvoiceRepo for OverLanes<'_, '_> {
 
     fn list(&mut self, filter: &InvoiceFilter, page: &PageRequest) -> Result<Page<Invoice>, Error> {
         let after = page.after.as_deref().map(Cursor::parse).transpose()?;
-        let mut found = match filter.customer {
-            Some(customer) => self.of(customer, |tx| tx.list_invoices(filter, after, page.limit))?,
+        let mut found = match filter.customers.as_deref() {
+            Some([customer]) => self.of(*customer, |tx| tx.list_invoices(filter, after, page.limit))?,
+            Some(customers) => {
+                let of_some = |tx: &mut PgTransaction<'_>, some: &[CustomerKey]| {
+                    let filter = InvoiceFilter { customers: Some(some.to_vec()), statuses: filter.statuses.clone() };
+                    tx.list_invoices(&filter, after, page.limit)
+                };
+                self.of_each(customers, of_some)?.concat()
+            }
             None => self.each(|tx| tx.list_invoices(filter, after, page.limit))?.concat(),
         };
         found.sort_by_key(|invoice| std::cmp::Reverse(Cursor::of(invoice)));

@@ -1,6 +1,6 @@
 //! Invoices and their lines.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use bigdecimal::BigDecimal;
@@ -19,7 +19,7 @@ use serde_json::Value;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use crate::pg::column::{LATEST, checked, choice, count, from_json, period};
+use crate::pg::column::{checked, choice, count, from_json, period};
 use crate::pg::nested::{Nested, NestedSql, columns_of};
 use crate::pg::schema::{invoice_lines, invoice_numbers, invoices};
 use crate::pg::statement::{fixed, statement};
@@ -29,9 +29,11 @@ use crate::transaction::{PastDue, PgTransaction};
 
 mod credit_notes;
 mod issue;
+mod newest;
 mod one_off_lines;
 
 use credit_notes::{BriefRow, OF_INVOICE};
+use newest::{among_newest, among_newest_of};
 
 #[derive(Queryable, Selectable)]
 #[diesel(table_name = invoices, check_for_backend(Pg))]
@@ -228,9 +230,13 @@ impl PgTransaction<'_> {
         limit: u32,
     ) -> Result<Vec<Invoice>, Error> {
         let is_ours = invoices::organization_id.eq(self.tenant());
-        let mut query = match (filter.customer.map(CustomerKey::uuid), &filter.statuses) {
-            (Some(customer), _) => {
-                invoices::table.filter(checked(is_ours)).filter(invoices::customer_key.eq(customer)).into_boxed()
+        let mut query = match (filter.customers.as_deref(), &filter.statuses) {
+            (Some([customer]), _) => {
+                invoices::table.filter(checked(is_ours)).filter(invoices::customer_key.eq(customer.uuid())).into_boxed()
+            }
+            (Some(customers), statuses) => {
+                let is_among = among_newest_of(self.tenant(), (customers, statuses.as_deref()), after, limit);
+                invoices::table.filter(checked(is_ours)).filter(is_among).into_boxed()
             }
             (None, None) => invoices::table.filter(is_ours).into_boxed(),
             (None, Some(statuses)) => {
@@ -253,34 +259,6 @@ impl PgTransaction<'_> {
         let rows: Vec<WithLines> = self.query(|pg| query.load(pg))?;
         rows.into_iter().map(with_lines).collect()
     }
-}
-
-/// Whether an invoice is among the organization's newest with one of some statuses behind a place, one more than a page of so many has. Each
-/// status has its own part of an index: where few invoices have one, they are not looked for among all the others.
-fn among_newest(
-    organization: Uuid,
-    statuses: &[PaymentStatus],
-    after: Option<Cursor>,
-    limit: u32,
-) -> Box<dyn BoxableExpression<invoices::table, Pg, SqlType = Bool>> {
-    let (before_at, before_id) = after.map_or((LATEST, Uuid::max()), Cursor::parts);
-    let statuses: BTreeSet<&str> = statuses.iter().map(|status| status.as_str()).collect();
-    let statuses: Vec<&str> = statuses.into_iter().collect();
-    let limit = i64::from(limit) + 1;
-    let is_among = sql::<Bool>("(invoices.customer_key, invoices.id) IN (SELECT found.customer_key, found.id FROM unnest(")
-        .bind::<Array<Text>, _>(statuses)
-        .sql(") AS status CROSS JOIN LATERAL (SELECT customer_key, id, issued_at FROM invoices listed WHERE listed.organization_id = ")
-        .bind::<SqlUuid, _>(organization)
-        .sql(" AND listed.payment_status = status AND (listed.issued_at, listed.id) < (")
-        .bind::<Timestamptz, _>(before_at)
-        .sql(", ")
-        .bind::<SqlUuid, _>(before_id)
-        .sql(") ORDER BY listed.issued_at DESC, listed.id DESC LIMIT ")
-        .bind::<BigInt, _>(limit)
-        .sql(") found ORDER BY found.issued_at DESC, found.id DESC LIMIT ")
-        .bind::<BigInt, _>(limit)
-        .sql(")");
-    Box::new(is_among)
 }
 
 /// When an unpaid invoice falls due: on its date, or when the reversal of a payment or the void of a credit note made it unpaid again

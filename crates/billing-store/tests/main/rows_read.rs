@@ -211,8 +211,11 @@ fn lists_and_searches_read_no_more_than_they_show() {
 fn lists_of_documents_read_no_more_than_they_show() {
     let (store, organization, customer) = billed();
     let url = store.url();
-    let with = |statuses: &[PaymentStatus]| InvoiceFilter { customer: None, statuses: Some(statuses.to_vec()) };
-    let of_customer = InvoiceFilter { customer: Some(customer.key), statuses: None };
+    let with = |statuses: &[PaymentStatus]| InvoiceFilter { customers: None, statuses: Some(statuses.to_vec()) };
+    let of_customer = InvoiceFilter::of(customer.key);
+    let newest = in_organization(url, organization, |tx| tx.invoices().list(&InvoiceFilter::default(), &page(None)));
+    let some = newest.items.iter().take(10).map(|invoice| invoice.customer).collect();
+    let of_some = InvoiceFilter { customers: Some(some), statuses: None };
     let invoices = |filter: InvoiceFilter, after: Option<String>| -> Look<'_> {
         Box::new(move |tx| tx.invoices().list(&filter, &page(after.clone())).expect("a page").items.len())
     };
@@ -238,6 +241,7 @@ fn lists_of_documents_read_no_more_than_they_show() {
         (invoices(InvoiceFilter::default(), None),        50,    "the first page"),
         (invoices(InvoiceFilter::default(), in_all),      50,    "a page among those of one instant"),
         (invoices(of_customer, None),                     1,     "a customer's"),
+        (invoices(of_some, None),                         10,    "those of some customers, as of those at a test clock"),
         (invoices(with(&[voided]), None),                 30,    "few among many"),
         (invoices(with(&[paid]), None),                   1,     "one alone"),
         (invoices(with(&[unpaid]), in_unpaid),            50,    "nearly all, behind a cursor"),
@@ -363,7 +367,7 @@ fn running_subscriptions_are_told_without_reading_them() {
 /// Pages of invoices with some statuses have those that the pages of all have, in their order.
 fn pages_leave_none_out(url: &str, organization: OrganizationId) {
     let all = |statuses: Option<Vec<PaymentStatus>>| {
-        let filter = InvoiceFilter { customer: None, statuses };
+        let filter = InvoiceFilter { customers: None, statuses };
         let (mut after, mut all) = (None, Vec::new());
         loop {
             let request = PageRequest { limit: 7_000, after };

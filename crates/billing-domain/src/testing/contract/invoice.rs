@@ -272,25 +272,40 @@ pub(super) fn lists_newest_first(harness: &Harness<'_>) {
 
 pub(super) fn lists_by_customer_and_status(harness: &Harness<'_>) {
     let tenant = Tenant::new(harness);
-    let (acme, other) = (tenant.new_customer("acme"), tenant.new_customer("other"));
+    let [acme, other, third] = ["acme", "other", "third"].map(|id| tenant.new_customer(id));
     let paid = issue(&tenant, &acme, 1, 3, PaymentStatus::Paid);
     let unpaid = issue(&tenant, &acme, 2, 2, PaymentStatus::Unpaid);
     let voided = issue(&tenant, &acme, 3, 1, PaymentStatus::Voided);
     let others = issue(&tenant, &other, 4, 9, PaymentStatus::Paid);
     #[rustfmt::skip]
     let cases = [
-        // customer,         statuses,                                                  expected
-        (Some(acme.key),     None,                                                      vec![&voided, &unpaid, &paid]),
-        (Some(acme.key),     Some(vec![PaymentStatus::Paid]),                           vec![&paid]),
-        (None,               Some(vec![PaymentStatus::Paid]),                           vec![&paid, &others]),
-        (None,               Some(vec![PaymentStatus::Unpaid, PaymentStatus::Voided]),  vec![&voided, &unpaid]),
-        (None,               Some(vec![PaymentStatus::Draft]),                          vec![]),
-        (None,               Some(vec![]),                                              vec![]),
+        // customers,                      statuses,                                                  expected
+        (Some(vec![acme.key]),             None,                                                      vec![&voided, &unpaid, &paid]),
+        (Some(vec![acme.key]),             Some(vec![PaymentStatus::Paid]),                           vec![&paid]),
+        (Some(vec![acme.key, other.key]),  None,                                                      vec![&voided, &unpaid, &paid, &others]),
+        (Some(vec![other.key, acme.key]),  Some(vec![PaymentStatus::Paid]),                           vec![&paid, &others]),
+        (Some(vec![third.key, other.key]), None,                                                      vec![&others]),
+        (Some(vec![]),                     None,                                                      vec![]),
+        (None,                              Some(vec![PaymentStatus::Paid]),                           vec![&paid, &others]),
+        (None,                              Some(vec![PaymentStatus::Unpaid, PaymentStatus::Voided]),  vec![&voided, &unpaid]),
+        (None,                              Some(vec![PaymentStatus::Draft]),                          vec![]),
+        (None,                              Some(vec![]),                                              vec![]),
     ];
-    for (customer, statuses, expected) in cases {
-        let filter = InvoiceFilter { customer, statuses };
+    for (customers, statuses, expected) in cases {
+        let filter = InvoiceFilter { customers, statuses };
         let found = tenant.look(|tx, _| tx.invoices().list(&filter, &PageRequest::first())).items;
         assert_eq!(found.iter().collect::<Vec<_>>(), expected, "{filter:?}");
+        let (mut seen, mut after) = (Vec::new(), None);
+        for _ in 0..=expected.len() {
+            let part = tenant
+                .look(|tx, _| tx.invoices().list(&filter, &PageRequest { limit: 1, after: Option::clone(&after) }));
+            seen.extend(part.items);
+            after = part.next;
+            if after.is_none() {
+                break;
+            }
+        }
+        assert_eq!(seen.iter().collect::<Vec<_>>(), expected, "page by page: {filter:?}");
     }
 }
 
