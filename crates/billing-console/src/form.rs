@@ -77,12 +77,18 @@ pub struct Form<'f> {
 impl Form<'_> {
     /// The form, sent to the page's own path.
     pub fn render(&self, visit: &Visit<'_>) -> Markup {
+        self.render_with(visit, &html! {})
+    }
+
+    /// The same with something more to be filled in below its fields.
+    pub fn render_with(&self, visit: &Visit<'_>, more: &Markup) -> Markup {
         let (to, back) = self.back;
         html! {
             form.act method="post" {
                 (form_token(&visit.viewer.form_token))
                 input type="hidden" name="once" value=(visit.once);
                 @for (field, value) in self.fields { (field.render(value, &visit.viewer.zone)) }
+                (more)
                 button.danger[self.is_danger] type="submit" { (self.button) }
                 a href=(to) { (back) }
             }

@@ -9,7 +9,7 @@ use crate::text;
 use crate::visit::Viewer;
 
 /// What stands in the navigation of whoever may open it: path, and text.
-const NAVIGATION: [(&str, &str); 15] = [
+const NAVIGATION: [(&str, &str); 16] = [
     ("/console/", text::HOME),
     ("/console/customers/", text::CUSTOMERS),
     ("/console/invoices/", text::INVOICES),
@@ -23,6 +23,7 @@ const NAVIGATION: [(&str, &str); 15] = [
     ("/console/webhooks/", text::WEBHOOKS),
     ("/console/test_clocks/", text::TEST_CLOCKS),
     ("/console/audit_log/", text::AUDIT_LOG),
+    ("/console/api_keys/", text::API_KEYS),
     ("/console/users/", text::USERS),
     ("/console/settings/", text::SETTINGS),
 ];

@@ -1,7 +1,7 @@
 //! Which calls of the API a role may make through the console.
 //!
-//! A page that a role may open asks only for what is here; whatever a mistake in a page may ask for besides is refused. API keys,
-//! access tokens and secrets of others are not looked at through the console at all.
+//! A page that a role may open asks only for what is here; whatever a mistake in a page may ask for besides is refused. Access tokens
+//! and secrets of others are not looked at through the console at all.
 
 use billing_domain::user::Role;
 use billing_domain::user::Role::{Developer, Finance, Owner, Support};
@@ -27,7 +27,7 @@ pub const BILLING_RUN: &[Role] = &[Owner, Finance, Developer];
 pub const OWNERS: &[Role] = &[Owner];
 
 /// Calls, and by whom: `*` is one part of a path, and a path that ends in `**` is all below it.
-const CALLS: [(Verb, &str, &[Role]); 62] = [
+const CALLS: [(Verb, &str, &[Role]); 71] = [
     (Get, "/api/customers/**", ALL),
     (Get, "/api/invoices/**", ALL),
     (Get, "/api/subscriptions/**", ALL),
@@ -48,6 +48,7 @@ const CALLS: [(Verb, &str, &[Role]); 62] = [
     (Get, "/api/test_clocks/**", ALL),
     (Get, "/api/approvals/**", MONEY),
     (Get, "/api/audit_log/", ALERTS),
+    (Get, "/api/api_keys/", OWNERS),
     (Get, "/api/users/", OWNERS),
     (Post, "/api/invoices/*/void/", MONEY),
     (Post, "/api/invoices/*/payments/", MONEY),
@@ -84,9 +85,17 @@ const CALLS: [(Verb, &str, &[Role]); 62] = [
     (Post, "/api/metrics/preview/", ALERTS),
     (Post, "/api/usage_alerts/", ALERTS),
     (Delete, "/api/usage_alerts/*/", ALERTS),
+    (Post, "/api/test_clocks/", ENGINEERS),
     (Post, "/api/test_clocks/*/advance/", ENGINEERS),
     (Post, "/api/webhook_endpoints/", ENGINEERS),
+    (Patch, "/api/webhook_endpoints/*/", ENGINEERS),
+    (Delete, "/api/webhook_endpoints/*/", ENGINEERS),
+    (Post, "/api/webhook_endpoints/*/test/", ENGINEERS),
+    (Post, "/api/webhook_endpoints/*/rotate_secret/", ENGINEERS),
     (Post, "/api/webhook_endpoints/*/replay/", ENGINEERS),
+    (Post, "/api/api_keys/", OWNERS),
+    (Post, "/api/api_keys/*/regenerate/", OWNERS),
+    (Delete, "/api/api_keys/*/", OWNERS),
     (Post, "/api/users/invite/", OWNERS),
     (Patch, "/api/users/*/", OWNERS),
     (Delete, "/api/users/*/", OWNERS),
@@ -125,7 +134,12 @@ mod tests {
             // role,     verb,   path,                              may,   why
             (Reader,     Get,    "/api/invoices/x/explain/",        true,  "everybody looks"),
             (Reader,     Get,    "/api/invoices/?limit=9",          true,  "with a query too"),
-            (Owner,      Get,    "/api/api_keys/",                  false, "keys are nobody's to see here"),
+            (Owner,      Get,    "/api/access_tokens/",             false, "tokens are nobody's to see here"),
+            (Owner,      Post,   "/api/api_keys/",                  true,  "whoever may do everything"),
+            (Developer,  Post,   "/api/api_keys/",                  false, "a key of theirs could do more than they may"),
+            (Developer,  Get,    "/api/api_keys/",                  false, "nor do they see them"),
+            (Developer,  Post,   "/api/webhook_endpoints/x/test/",  true,  "they connect other programs"),
+            (Finance,    Delete, "/api/webhook_endpoints/x/",       false, "finance does not"),
             (Owner,      Get,    "/metrics",                        false, "nor what the service counts"),
             (Finance,    Post,   "/api/invoices/x/void/",           true,  "finance voids"),
             (Support,    Post,   "/api/invoices/x/void/",           false, "support does not"),

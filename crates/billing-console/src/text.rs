@@ -2,17 +2,23 @@
 
 #![allow(missing_docs, reason = "each text says itself what it is")]
 
+mod api_keys;
 mod books_audit;
 mod event_tail;
 mod openid;
 mod plan_builder;
+mod test_clock;
 mod try_metric;
+mod webhook;
 
+pub use self::api_keys::*;
 pub use self::books_audit::*;
 pub use self::event_tail::*;
 pub use self::openid::*;
 pub use self::plan_builder::*;
+pub use self::test_clock::*;
 pub use self::try_metric::*;
+pub use self::webhook::*;
 
 // Surroundings.
 pub const PRODUCT: &str = "Billing";
@@ -149,7 +155,7 @@ pub const NO_CUSTOMERS: &str = "No customers yet. They are made through the API:
 pub const NO_INVOICES: &str = "No invoices here.";
 pub const NO_PLANS: &str = "No plans yet.";
 pub const NO_METRICS: &str = "No metrics yet. They are made through the API: POST /api/metrics/.";
-pub const NO_WEBHOOKS: &str = "No webhook endpoints. They are made through the API: POST /api/webhook_endpoints/.";
+pub const NO_WEBHOOKS: &str = "No webhook endpoints.";
 pub const NO_EVENTS: &str = "No events.";
 pub const FILTER: &str = "Show";
 pub const AS_CSV: &str = "As a table (CSV)";
@@ -482,14 +488,6 @@ pub const EVERY_CUSTOMER: &str = "every customer";
 pub const ALERT_METRIC_HINT: &str = "Its id, for usage and prepaid units.";
 pub const ALERT_CURRENCY_HINT: &str = "For spend and credits.";
 pub const ALERT_CUSTOMER_HINT: &str = "One customer, or a plan version, or nothing: then it is about every customer.";
-
-// Test clocks.
-pub const NO_TEST_CLOCKS: &str = "No test clocks. They are made through the API: POST /api/test_clocks/.";
-pub const CLOCK_TIME: &str = "It is";
-pub const ADVANCE: &str = "Advance";
-pub const ADVANCE_TO: &str = "Advance to";
-pub const CLOCK_IS_BUSY: &str = "It is on its way to this time. Reload the page.";
-pub const TEST_CLOCK_EXPLAINED: &str = "For the customers of this clock everything happens that is due until then: renewals, invoices, alerts. Time does not go back.";
 
 // The audit log.
 pub const WHO: &str = "Who";

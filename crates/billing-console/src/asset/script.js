@@ -1,4 +1,4 @@
-// Keys, double clicks, and events as they come in. Every page works without this file.
+// Keys, double clicks, sliders, and what goes on while somebody looks. Every page works without this file.
 "use strict";
 document.addEventListener("keydown", event => {
   const typing = /^(INPUT|TEXTAREA|SELECT)$/.test(document.activeElement.tagName);
@@ -17,6 +17,26 @@ document.addEventListener("submit", event => {
 addEventListener("pageshow", () => document.querySelectorAll("button[aria-busy]").forEach(button => {
   button.disabled = false; button.removeAttribute("aria-busy");
 }));
+// Where a slider of days stands, as the time that it comes to.
+const slid = slider => {
+  const { from, zone } = slider.dataset, days = Number(slider.value), to = new Date(Date.parse(from) + days * 86400000);
+  slider.form.querySelector("output").textContent = `${days} ${days === 1 ? "day" : "days"}: ${to.toLocaleString("sv-SE", { timeZone: zone }).slice(0, 16)}`;
+};
+const slide = () => document.querySelectorAll("input[type=range][data-from]").forEach(slid);
+document.addEventListener("input", event => { if (event.target.matches("input[type=range][data-from]")) slid(event.target); });
+slide();
+// A page that shows something on its way is looked at again until that is there.
+const follow = () => {
+  if (document.querySelector("[data-follow]")) setTimeout(async () => {
+    try {
+      const answer = document.hidden ? null : await fetch(location.href);
+      const page = answer && answer.ok && new DOMParser().parseFromString(await answer.text(), "text/html").querySelector("main");
+      if (page) { document.querySelector("main").replaceWith(page); slide(); }
+    } catch { /* The next time. */ }
+    follow();
+  }, 1000);
+};
+follow();
 // Events as they come in: rows that the service has made, put at the top for as long as somebody looks.
 const live = document.querySelector("[data-stream]");
 if (live) {

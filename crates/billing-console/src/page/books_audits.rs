@@ -107,7 +107,7 @@ fn result(audit: &Value, zone: &ViewerZone) -> Markup {
                 div.card.alarm[matches!(state, "breached" | "failed")] {
                     h2 { (text::RESULT) }
                     p.figure { (verdict(state)) }
-                    @if state == "running" { p.quiet { a href="" { (text::LOOK_AGAIN) } } }
+                    @if state == "running" { p.quiet data-follow="" { a href="" { (text::LOOK_AGAIN) } } }
                 }
                 div.card { h2 { (text::CHECKS_DONE) } p.figure { (show::number(&audit["checks_done"])) } }
                 div.card { h2 { (text::BREACHES) } p.figure { (show::number(in_all)) } }

@@ -1,6 +1,8 @@
 //! The pages, one file each: what it asks the API for, and how that looks.
 
 pub mod alerts;
+pub mod api_key;
+pub mod api_keys;
 pub mod approval;
 pub mod approval_limit;
 pub mod approvals;
@@ -33,7 +35,9 @@ pub mod live_events;
 pub mod metric;
 pub mod metrics;
 pub mod new_alert;
+pub mod new_api_key;
 pub mod new_subscription;
+pub mod new_test_clock;
 pub mod new_webhook;
 pub mod note_payment;
 pub mod one_off_lines;
@@ -66,6 +70,7 @@ pub mod void_credit;
 pub mod void_credit_note;
 pub mod void_invoice;
 pub mod webhook;
+pub mod webhook_actions;
 pub mod webhooks;
 
 use maud::{Markup, html};

@@ -3,6 +3,7 @@
 use maud::html;
 use serde_json::Value;
 
+use super::webhook_actions::with_secret;
 use crate::api::Failure;
 use crate::form::{Field, Form, Input, body};
 use crate::route::Outcome;
@@ -43,14 +44,8 @@ pub async fn act<'v>(visit: &'v Visit<'v>) -> Result<Outcome, Failure> {
         body.insert("event_types".to_owned(), types.collect());
     }
     let made = visit.post("/api/webhook_endpoints/", body).await?;
-    let path = format!("{LIST}{}/", escaped(&show::plain(&made["webhook_endpoint_id"])));
-    let Some(secret) = made["secret"].as_str() else { return Ok(Outcome::Go(path)) };
-    let content = html! {
-        nav.path { a href=(LIST) { (text::WEBHOOKS) } }
-        h1 { (text::WEBHOOK_MADE) }
-        dl.facts { div { dt { (text::URL) } dd.long { a href=(path) { (show::plain(&made["url"])) } } } }
-        p { (text::SECRET_EXPLAINED) }
-        pre tabindex="0" { (secret) }
+    let Some(secret) = made["secret"].as_str() else {
+        return Ok(Outcome::Go(format!("{LIST}{}/", escaped(&show::plain(&made["webhook_endpoint_id"])))));
     };
-    Ok(Outcome::Page(text::WEBHOOK_MADE.to_owned(), content))
+    Ok(Outcome::Page(text::WEBHOOK_MADE.to_owned(), with_secret(text::WEBHOOK_MADE, &made, secret)))
 }

@@ -18,6 +18,7 @@ pub async fn show<'v>(visit: &'v Visit<'v>) -> Result<Outcome, Failure> {
     let clocks = show::items(&list.value);
     let content = html! {
         h1 { (text::TEST_CLOCKS) }
+        p.links { a.button href="/console/test_clocks/new/" { (text::NEW_TEST_CLOCK) } }
         @if clocks.is_empty() { p.empty { (text::NO_TEST_CLOCKS) } } @else { div.scroll tabindex="0" { table {
             thead { tr { th { (text::NAME) } th { (text::CLOCK_TIME) } th { (text::STATUS) } } }
             tbody { @for clock in clocks { tr {

@@ -14,6 +14,8 @@ use crate::{show, text};
 
 const LIST: &str = "/console/webhooks/";
 const REPLAY: &str = "/console/webhooks/{webhook_endpoint_id}/replay/";
+const ACTIONS: [(&str, &str); 3] =
+    [("test", text::TEST_WEBHOOK), ("replay", text::REPLAY), ("rotate_secret", text::ROTATE_SECRET)];
 const FIELDS: [Field; 2] = [
     Field::new("message_id", text::MESSAGE, Input::Text(100)).hint(text::REPLAY_ONE_HINT),
     Field::new("since", text::SINCE, Input::Instant).hint(text::REPLAY_SINCE_HINT),
@@ -41,9 +43,12 @@ pub async fn show<'v>(visit: &'v Visit<'v>) -> Result<Outcome, Failure> {
             }
             @if let Some(reason) = endpoint["disabled_reason"].as_str() { div { dt { (text::REASON) } dd.bad { (reason) } } }
         }
-        p.links {
-            @if is_open_to(visit.viewer.role, Method::Get, REPLAY) {
-                a.button href={ (here) "replay/" } { (text::REPLAY) }
+        @if is_open_to(visit.viewer.role, Method::Get, REPLAY) {
+            @let (way, word) = if endpoint["status"] == "disabled" { ("enable", text::ENABLE_WEBHOOK) } else { ("disable", text::DISABLE_WEBHOOK) };
+            p.links {
+                @for (way, word) in ACTIONS { a.button href={ (here) (way) "/" } { (word) } " " }
+                a.button href={ (here) (way) "/" } { (word) } " "
+                a.button.danger href={ (here) "delete/" } { (text::DELETE_WEBHOOK) }
             }
         }
         section {

@@ -118,6 +118,34 @@ impl Driver {
         self.post("/goog/cdp/execute", &json!({"cmd": command, "params": parameters}))
     }
 
+    /// Signs somebody in, and waits for the first page.
+    pub(crate) fn sign_in(&self, email: &str) {
+        self.open("/console/sign-in/");
+        self.write("#email", email);
+        self.write("#password", PASSWORD);
+        self.click("button[type=submit]");
+        self.arrives("/console/");
+    }
+
+    /// How far what the page shows has moved while it was loading, on a phone and on a desk, as browsers measure it.
+    fn shifts(&self, path: &str) -> Vec<f64> {
+        let total = "return new Promise(done => {
+            let total = 0;
+            const add = entries => entries.forEach(entry => { total += entry.hadRecentInput ? 0 : entry.value; });
+            const observer = new PerformanceObserver(list => add(list.getEntries()));
+            observer.observe({type: 'layout-shift', buffered: true});
+            requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(() => { add(observer.takeRecords()); done(total); })));
+        })";
+        let shifts = [390, 1440].map(|width| {
+            let size = json!({"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 500});
+            self.devtools("Emulation.setDeviceMetricsOverride", &size);
+            self.open(path);
+            self.script(total).as_f64().expect("a number")
+        });
+        self.devtools("Emulation.clearDeviceMetricsOverride", &json!({}));
+        shifts.to_vec()
+    }
+
     /// Photographs a page as it looks on a phone and on a desk, light and dark. Nothing may be wider than the screen.
     pub(crate) fn photograph(&self, name: &str) {
         for (width, scheme) in LOOKS {
@@ -296,11 +324,7 @@ fn every_page_fits_the_screen_and_an_accessibility_checker_finds_nothing() {
     let second = world.opened.create_organization("Second", None).expect("made").0;
     user(&world, "owner@first.example", second, Role::Reader);
     let Some(driver) = Driver::start(format!("http://{}", world.addr())) else { return };
-    driver.open("/console/sign-in/");
-    driver.write("#email", "owner@first.example");
-    driver.write("#password", PASSWORD);
-    driver.click("button[type=submit]");
-    driver.arrives("/console/");
+    driver.sign_in("owner@first.example");
     let mut faults = Vec::new();
     let rows = table().iter().filter(|row| row.method == Method::Get).map(|row| row.path);
     let looked_at = "/console/subscriptions/{subscription_id}/cancel/?preview=1";
@@ -320,7 +344,8 @@ fn every_page_fits_the_screen_and_an_accessibility_checker_finds_nothing() {
         &usage,
     ];
     for row in rows.chain(others) {
-        driver.open(&filled(row, &fixture));
+        let shifts = driver.shifts(&filled(row, &fixture));
+        assert!(shifts.iter().all(|shift| *shift == 0.0), "{row} moves while it is loaded: {shifts:?}");
         driver.script("document.querySelectorAll('main details').forEach(one => one.open = true)");
         let name = row.trim_start_matches("/console").trim_matches('/').replace(['/', '{', '}', '?', '=', '%'], "-");
         driver.photograph(&format!("every-{name}"));

@@ -24,7 +24,7 @@ fn world() -> (World, String) {
 }
 
 /// Fills a form in and sends it, twice: the second time is a double click. What the first came to.
-fn fill(browser: &Browser, path: &str, fields: &[(&str, &str)]) -> Answer {
+pub(super) fn fill(browser: &Browser, path: &str, fields: &[(&str, &str)]) -> Answer {
     let page = browser.get(path);
     assert_eq!(page.status, 200, "{path}: {}", page.text);
     for (name, _) in fields {
@@ -38,7 +38,7 @@ fn fill(browser: &Browser, path: &str, fields: &[(&str, &str)]) -> Answer {
     answer
 }
 
-fn list(world: &World, path: &str) -> Vec<Value> {
+pub(super) fn list(world: &World, path: &str) -> Vec<Value> {
     world.get(path).ok(200).as_array().expect("a list").clone()
 }
 
@@ -246,7 +246,28 @@ fn a_clock_is_advanced() {
     assert_eq!(fill(&owner, &path, &[("frozen_time", "2024-03-01T12:00")]).header("location"), path);
     world.advance_done(&id);
     assert!(owner.get(&path).text.contains("2024-03-01 12:00"));
-    assert!(list(&world, "/api/invoices/?customer_id=timed").len() > before, "what came due is invoiced");
+    let invoices = list(&world, "/api/invoices/?customer_id=timed");
+    assert!(invoices.len() > before, "what came due is invoiced");
+    for invoice in &invoices {
+        assert!(owner.get(&path).text.contains(&invoice.id("invoice_number")), "and shown: {invoice}");
+    }
+    let slide = |days: &str| {
+        let from = hidden(&owner.get(&path), "from");
+        fill(&owner, &path, &[("from", &from), ("days", days)])
+    };
+    assert_eq!(slide("31").header("location"), path);
+    world.advance_done(&id);
+    let stands = || world.get(&format!("/api/test_clocks/{id}/")).ok(200)["frozen_time"].clone();
+    assert_eq!(stands(), "2024-04-01T12:00:00Z", "once, however often it is sent");
+    assert_eq!(slide("93").status, 400, "the slider has no such day");
+    assert_eq!(stands(), "2024-04-01T12:00:00Z");
+    let made =
+        fill(&owner, "/console/test_clocks/new/", &[("name", "<i>2030</i>"), ("frozen_time", "2030-01-01T00:00")]);
+    let clocks = list(&world, "/api/test_clocks/");
+    assert_eq!(clocks.len(), 2, "once: {clocks:?}");
+    assert_eq!(made.header("location"), format!("/console/test_clocks/{}/", clocks[1].id("test_clock_id")));
+    let page = owner.get(made.header("location")).text;
+    assert!(page.contains("&lt;i&gt;2030") && page.contains("None yet."), "{page}");
 }
 
 #[test]

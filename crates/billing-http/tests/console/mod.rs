@@ -1,6 +1,7 @@
 //! The console over HTTP, as a browser without JavaScript uses it; `browser` uses a real one.
 
 mod actions;
+mod at_work;
 pub(crate) mod browser;
 mod changes;
 mod forms;
@@ -9,6 +10,7 @@ mod openid_faults;
 pub(crate) mod openid_provider;
 mod pages;
 mod plan_builder;
+mod programs;
 mod sessions;
 mod tails;
 mod who_may;

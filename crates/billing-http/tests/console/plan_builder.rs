@@ -4,7 +4,7 @@ use billing_domain::user::Role;
 use serde_json::{Value, json};
 
 use super::browser::Driver;
-use super::{Browser, PASSWORD, hidden, token, user};
+use super::{Browser, hidden, token, user};
 use crate::resources::plan_previews::{graduated, invoiced_for_april, summing_metric};
 use crate::support::{Answer, Field, World};
 
@@ -387,11 +387,7 @@ fn a_form_that_was_sent_before_makes_nothing_else() {
 fn a_price_is_tried_in_a_browser_before_it_is_published() {
     let (world, metric) = world();
     let Some(driver) = Driver::start(format!("http://{}", world.addr())) else { return };
-    driver.open("/console/sign-in/");
-    driver.write("#email", FINANCE);
-    driver.write("#password", PASSWORD);
-    driver.click("button[type=submit]");
-    driver.arrives("/console/");
+    driver.sign_in(FINANCE);
     driver.devtools("Network.enable", &json!({}));
     for (round, blocked) in [json!([]), json!(["*/script-*"])].into_iter().enumerate() {
         driver.devtools("Network.setBlockedURLs", &json!({"urls": blocked}));

@@ -8,7 +8,7 @@ use crate::samples::Fixture;
 use crate::support::World;
 
 /// What is named in paths, and how the fixture calls it.
-const NAMED: [(&str, &str); 13] = [
+const NAMED: [(&str, &str); 14] = [
     ("approval_id", "approval"),
     ("books_audit_id", "books_audit"),
     ("customer_id", "customer"),
@@ -22,6 +22,7 @@ const NAMED: [(&str, &str); 13] = [
     ("webhook_endpoint_id", "endpoint"),
     ("test_clock_id", "clock"),
     ("user_id", "user"),
+    ("prefix", "key_prefix"),
 ];
 /// Enough for any form.
 const FILLED_IN: [(&str, &str); 11] = [

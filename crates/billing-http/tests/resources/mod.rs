@@ -43,5 +43,5 @@ mod usage_alerts;
 mod usage_laws;
 mod users;
 mod webhook_retries;
-mod webhooks;
+pub(crate) mod webhooks;
 mod words;
