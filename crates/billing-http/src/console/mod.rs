@@ -66,10 +66,18 @@ impl Console {
     }
 }
 
+/// Where all pages are but the one at `/`.
+const ROOT: &str = "/console";
+
 /// Routes the pages. Comes before the API, whose page at `/` it takes the place of.
 pub fn configure(config: &mut web::ServiceConfig, console: web::Data<Console>) {
     config.app_data(console).app_data(Rc::new(InProcess::default()));
     config.service(at("/").route(looking().to(home)));
+    // Their paths are tried one after the other, many of them by a regular expression: a call of the API compares the beginning alone.
+    config.service(web::scope(ROOT).configure(configure_pages));
+}
+
+fn configure_pages(config: &mut web::ServiceConfig) {
     config.service(at("/console").route(looking().to(home)));
     for (path, media_type, text) in asset::ALL {
         let served = move || async move { reply::asset(media_type, text) };
@@ -100,11 +108,11 @@ pub fn configure(config: &mut web::ServiceConfig, console: web::Data<Console>) {
             config.service(at(path).route(looking().to(look)).route(web::post().to(act)));
         }
     }
-    config.service(web::resource("/console/{rest:.*}").app_data(Matched("/console/*")).to(nothing));
+    config.service(web::resource("/{rest:.*}").app_data(Matched("/console/*")).to(nothing));
 }
 
 fn at(path: &'static str) -> actix_web::Resource {
-    web::resource(path).app_data(Matched(path))
+    web::resource(path.strip_prefix(ROOT).unwrap_or(path)).app_data(Matched(path))
 }
 
 fn looking() -> actix_web::Route {
