@@ -4,6 +4,8 @@
 
 mod api_keys;
 mod books_audit;
+mod curl;
+mod customer;
 mod event_tail;
 mod openid;
 mod plan_builder;
@@ -13,6 +15,8 @@ mod webhook;
 
 pub use self::api_keys::*;
 pub use self::books_audit::*;
+pub use self::curl::*;
+pub use self::customer::*;
 pub use self::event_tail::*;
 pub use self::openid::*;
 pub use self::plan_builder::*;

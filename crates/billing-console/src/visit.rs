@@ -1,9 +1,14 @@
 //! One request of a person's.
 
+use std::cell::RefCell;
+
 use billing_domain::user::Role;
+use maud::html;
 use serde_json::Value;
 
 use crate::api::{Answer, Api, Failure, Verb};
+use crate::route::Outcome;
+use crate::text;
 use crate::zone::ViewerZone;
 
 /// Fields of a form or of a query, in their order.
@@ -90,6 +95,8 @@ pub struct Visit<'v> {
     pub form: Fields,
     /// A text that no other request has: the key under which a form that is made now is done once.
     pub once: String,
+    /// What was asked of the service so far, as a shell would ask it.
+    pub asked: RefCell<Vec<String>>,
 }
 
 impl Visit<'_> {
@@ -106,7 +113,9 @@ impl Visit<'_> {
     /// # Errors
     /// Those of the call.
     pub async fn list(&self, path: impl Into<String>) -> Result<Answer, Failure> {
-        self.api.get(path.into()).await
+        let path = path.into();
+        self.note(Verb::Get, &path, &Value::Null);
+        self.api.get(path).await
     }
 
     /// What a call answers that is a POST and changes nothing.
@@ -122,7 +131,9 @@ impl Visit<'_> {
     /// # Errors
     /// Those of the call.
     pub async fn ask_with(&self, path: impl Into<String>, body: impl Into<Value>) -> Result<Value, Failure> {
-        Ok(self.api.send(Verb::Post, path.into(), body.into(), format!("console-{}", self.once)).await?.value)
+        let (path, body) = (path.into(), body.into());
+        self.note(Verb::Post, &path, &body);
+        Ok(self.api.send(Verb::Post, path, body, format!("console-{}", self.once)).await?.value)
     }
 
     /// Has something done, once for the form that was sent.
@@ -150,14 +161,71 @@ impl Visit<'_> {
     }
 
     async fn has_done(&self, verb: Verb, path: String, body: Value) -> Result<Value, Failure> {
-        let once = self.form.get("once").ok_or_else(|| Failure::new(400, "invalid", crate::text::FORM_IS_BROKEN))?;
+        let once = self.form.get("once").ok_or_else(|| Failure::new(400, "invalid", text::FORM_IS_BROKEN))?;
+        self.note(verb, &path, &body);
         Ok(self.api.send(verb, path, body, format!("console-{once}")).await?.value)
     }
+
+    fn note(&self, verb: Verb, path: &str, body: &Value) {
+        self.asked.borrow_mut().push(curl(verb, path, body));
+    }
+
+    /// A page with the calls that it was made of below it, for whoever wants to ask for the same without the console.
+    pub fn telling_calls(&self, outcome: Outcome) -> Outcome {
+        let asked = self.asked.borrow();
+        match outcome {
+            Outcome::Page(title, content) if !asked.is_empty() => {
+                let content = html! {
+                    (content)
+                    details.curl {
+                        summary { (text::BY_CURL) }
+                        p.quiet { (text::BY_CURL_HINT) }
+                        pre tabindex="0" { (asked.join("\n")) }
+                    }
+                };
+                Outcome::Page(title, content)
+            }
+            outcome => outcome,
+        }
+    }
+}
+
+/// A call as a shell makes it, with the address of the service in `$URL` and an API key in `$KEY`.
+fn curl(verb: Verb, path: &str, body: &Value) -> String {
+    let quoted = |text: &str| format!("'{}'", text.replace('\'', "'\\''"));
+    let verb = match verb {
+        Verb::Get => "",
+        Verb::Post => "-X POST ",
+        Verb::Patch => "-X PATCH ",
+        Verb::Delete => "-X DELETE ",
+    };
+    let body = if body.is_null() {
+        String::new()
+    } else {
+        format!(" -H 'Content-Type: application/json' -d {}", quoted(&body.to_string()))
+    };
+    format!("curl {verb}-H \"X-API-KEY: $KEY\" \"$URL\"{}{body}", quoted(path))
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+
+    #[test]
+    fn calls_are_told_as_a_shell_makes_them() {
+        #[rustfmt::skip]
+        let cases = [
+            // call,                                                             told
+            (curl(Verb::Get, "/api/invoices/?limit=9&status=paid", &Value::Null), r#"curl -H "X-API-KEY: $KEY" "$URL"'/api/invoices/?limit=9&status=paid'"#),
+            (curl(Verb::Delete, "/api/api_keys/x/", &Value::Null),                r#"curl -X DELETE -H "X-API-KEY: $KEY" "$URL"'/api/api_keys/x/'"#),
+            (curl(Verb::Post, "/api/it's/", &json!({"name": "$(rm) 'x'"})),       r#"curl -X POST -H "X-API-KEY: $KEY" "$URL"'/api/it'\''s/' -H 'Content-Type: application/json' -d '{"name":"$(rm) '\''x'\''"}'"#),
+        ];
+        for (call, told) in cases {
+            assert_eq!(call, told);
+        }
+    }
 
     #[test]
     fn texts_go_through_a_url_and_back() {

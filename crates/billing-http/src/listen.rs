@@ -27,7 +27,7 @@ use crate::openapi::Description;
 use crate::server_settings::{CONNECTIONS_MAX, ServerSettings, workers};
 use crate::{console, endpoint, message, middleware, routes};
 
-/// Time for the rest of a request's head, where more than that was read of it by now.
+/// Time for the rest of a first head that is a large one: an ordinary one is there when this begins.
 const HEAD_DEADLINE: Duration = Duration::from_secs(5);
 /// Time for a client to close its side.
 const DISCONNECT_DEADLINE: Duration = Duration::from_secs(5);

@@ -11,7 +11,7 @@ use crate::visit::{Visit, escaped};
 use crate::{show, text};
 
 const NEW: &str = "/console/alerts/new/";
-const DELETE: &str = "/console/alerts/{usage_alert_id}/delete/";
+pub(super) const DELETE: &str = "/console/alerts/{usage_alert_id}/delete/";
 
 /// `GET /console/alerts/`
 ///
@@ -31,7 +31,8 @@ pub async fn show<'v>(visit: &'v Visit<'v>) -> Result<Outcome, Failure> {
     Ok(Outcome::Page(text::ALERTS.to_owned(), content))
 }
 
-fn table(alerts: &[Value], may_delete: bool) -> Markup {
+/// Alerts in a table, with a way to delete each.
+pub(super) fn table(alerts: &[Value], may_delete: bool) -> Markup {
     html! {
         div.scroll tabindex="0" { table {
             thead { tr {
@@ -50,6 +51,15 @@ fn table(alerts: &[Value], may_delete: bool) -> Markup {
             } } }
         } }
     }
+}
+
+/// Of all alerts those that are about a customer: by its id, as one of the holders of a plan version, or as everybody.
+pub(super) fn about(alerts: &Value, customer: &str, versions: &[&Value]) -> Vec<Value> {
+    let is_about = |alert: &&Value| match (alert["customer_id"].as_str(), &alert["plan_version_id"]) {
+        (Some(id), _) => id == customer,
+        (None, version) => version.is_null() || versions.contains(&version),
+    };
+    show::items(alerts).iter().filter(is_about).cloned().collect()
 }
 
 /// What an alert looks at.

@@ -67,7 +67,8 @@ pub async fn show<'v>(visit: &'v Visit<'v>) -> Result<Outcome, Failure> {
     Ok(Outcome::Page(text::AUDIT_LOG.to_owned(), content))
 }
 
-fn line(entry: &Value, zone: &ViewerZone) -> Markup {
+/// One change, which opens to what it was before and after.
+pub(super) fn line(entry: &Value, zone: &ViewerZone) -> Markup {
     html! {
         details.line.lines {
             summary {

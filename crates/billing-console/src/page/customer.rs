@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::cancel_addon::ADDON;
 use super::usage::usage_path;
-use super::{customer_path, invoice_table};
+use super::{alerts, audit_log, customer_path, invoice_table};
 use crate::api::Failure;
 use crate::layout::failed_part;
 use crate::route::{Method, Outcome, is_open_to};
@@ -13,6 +13,11 @@ use crate::visit::{Visit, escaped};
 use crate::{show, text};
 
 const CREDITS_SHOWN: u32 = 50;
+/// The latest changes.
+const CHANGES_SHOWN: u32 = 10;
+/// As many alerts as an organization may have.
+const ALERTS_LOOKED_AT: u32 = 1_000;
+const LOG: &str = "/console/audit_log/";
 /// Most plans of one customer whose metrics are shown, and most metrics.
 const PLANS_LOOKED_AT: usize = 10;
 const METRICS_LOOKED_AT: usize = 30;
@@ -42,6 +47,11 @@ pub async fn show<'v>(visit: &'v Visit<'v>) -> Result<Outcome, Failure> {
     let draft = visit.get(format!("/api/customers/{id}/draft_invoice/")).await;
     let credits = visit.get(format!("/api/credits/?customer_id={id}&limit={CREDITS_SHOWN}")).await;
     let may = |path| is_open_to(visit.viewer.role, Method::Get, path);
+    let alerts = visit.get(format!("/api/usage_alerts/?limit={ALERTS_LOOKED_AT}")).await;
+    let changes = match may(LOG) {
+        true => Some(visit.get(format!("/api/audit_log/?customer_id={id}&limit={CHANGES_SHOWN}")).await),
+        false => None,
+    };
     let invoices = show::items(&customer["invoices"]);
     let title = show::name(&customer);
     let content = html! {
@@ -74,8 +84,30 @@ pub async fn show<'v>(visit: &'v Visit<'v>) -> Result<Outcome, Failure> {
                 @if may(CREDIT) { a href={ (customer_path(&visit.id)) "credit/" } { (text::GIVE_CREDIT) } }
             }
         }
+        section {
+            h2 { (text::ALERTS_OF_CUSTOMER) }
+            (part(&alerts, |all| about(all, &customer, may(alerts::DELETE))))
+        }
+        @if let Some(changes) = &changes { section {
+            h2 { (text::LATEST_CHANGES) }
+            (part(changes, |changes| html! {
+                @if show::items(changes).is_empty() { p.empty { (text::NO_ENTRIES_OF_LOG) } }
+                @for entry in show::items(changes) { (audit_log::line(entry, &visit.viewer.zone)) }
+            }))
+            p.links { a href={ (LOG) "?customer_id=" (id) } { (text::ALL_CHANGES) } }
+        } }
     };
     Ok(Outcome::Page(title.to_owned(), content))
+}
+
+/// The alerts that are about the customer.
+fn about(all: &Value, customer: &Value, may_delete: bool) -> Markup {
+    let held = show::items(&customer["subscriptions"]).iter();
+    let versions: Vec<&Value> = held.map(|one| &one["billing_plan"]["version_id"]).collect();
+    let alerts = alerts::about(all, customer["customer_id"].as_str().unwrap_or_default(), &versions);
+    html! {
+        @if alerts.is_empty() { p.empty { (text::NO_ALERTS_OF_CUSTOMER) } } @else { (alerts::table(&alerts, may_delete)) }
+    }
 }
 
 fn part(read: &Part, shown: impl FnOnce(&Value) -> Markup) -> Markup {
@@ -190,6 +222,7 @@ async fn usage(visit: &Visit<'_>, customer: &str, held: &[Value]) -> Part {
             let mut row = one.clone();
             row["metric_name"] = Value::from(name.as_str());
             row["metric_id"] = Value::from(id.as_str());
+            row["access"] = access["access"].clone();
             rows.push(row);
         }
     }
@@ -202,7 +235,7 @@ fn usage_table(customer: &str, usage: &Value) -> Markup {
         @if rows.is_empty() { p.empty { (text::NO_USAGE) } } @else { div.scroll tabindex="0" { table {
             thead { tr {
                 th { (text::METRIC) } th { (text::PLAN) } th.right { (text::USED) }
-                th.right { (text::FREE_UP_TO) } th.right { (text::LIMIT) }
+                th.right { (text::FREE_UP_TO) } th.right { (text::LIMIT) } th { (text::MAY_USE_IT) }
             } }
             tbody { @for one in rows {
                 @let held = &one["subscription"];
@@ -215,10 +248,21 @@ fn usage_table(customer: &str, usage: &Value) -> Markup {
                         @if one["metric_total_limit"].is_null() { span.quiet { (text::NO_LIMIT) } }
                         @else { (show::number(&one["metric_total_limit"])) }
                     }
+                    td { (may_use(one)) }
                 }
             } }
         } } }
     }
+}
+
+/// Whether the customer may use a metric now, and why.
+fn may_use(one: &Value) -> Markup {
+    let why = match (one["access"] == true, one["metric_total_limit"].is_null()) {
+        (true, true) => text::WITHOUT_LIMIT,
+        (true, false) => text::WITHIN_LIMIT,
+        (false, _) => text::LIMIT_REACHED,
+    };
+    html! { @if one["access"] == true { (text::MAY) } @else { b.bad { (text::MAY_NOT) } } ", " span.quiet { (why) } }
 }
 
 /// Invoices that are not issued, in tables; `nothing` where there are none.

@@ -71,7 +71,7 @@ impl<const COLUMNS: usize> Export<'_, COLUMNS> {
 
 #[cfg(test)]
 mod tests {
-    use std::cell::Cell;
+    use std::cell::{Cell, RefCell};
     use std::future::Future;
     use std::pin::pin;
     use std::task::{Context, Poll, Waker};
@@ -121,7 +121,16 @@ mod tests {
         };
         let none = String::new;
         let (query, form) = (Fields::default(), Fields::default());
-        let visit = Visit { api: &api, viewer: &viewer, id: none(), path: none(), query, form, once: none() };
+        let visit = Visit {
+            api: &api,
+            viewer: &viewer,
+            id: none(),
+            path: none(),
+            query,
+            form,
+            once: none(),
+            asked: RefCell::default(),
+        };
         let columns = ["n", "kept"];
         let row = |shown: &Value| fields(shown, ["n", "kept"]);
         let export = Export { name: "numbers", list: "/api/numbers/?kept=yes", at_once: 100, columns, row };

@@ -17,6 +17,7 @@ mod sign_out;
 mod throttle;
 mod time_zone;
 
+use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -201,8 +202,9 @@ async fn outcome(
         query: billing_console::Fields::parse(request.query_string()),
         form: form.0,
         once: once.reveal().to_owned(),
+        asked: RefCell::default(),
     };
-    (route.render)(&visit).await
+    Ok(visit.telling_calls((route.render)(&visit).await?))
 }
 
 /// The part of a path that stands where the pattern has a name in braces. Read from the path as it was sent: an id may have slashes

@@ -4,6 +4,8 @@ mod actions;
 mod at_work;
 pub(crate) mod browser;
 mod changes;
+mod curl;
+mod customer_page;
 mod forms;
 pub(crate) mod openid;
 mod openid_faults;
