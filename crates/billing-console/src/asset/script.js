@@ -25,15 +25,17 @@ const slid = slider => {
 const slide = () => document.querySelectorAll("input[type=range][data-from]").forEach(slid);
 document.addEventListener("input", event => { if (event.target.matches("input[type=range][data-from]")) slid(event.target); });
 slide();
-// A page that shows something on its way is looked at again until that is there.
-const follow = () => {
-  if (document.querySelector("[data-follow]")) setTimeout(async () => {
+// A page that shows something on its way is looked at again until that is there: for ten minutes at most, since each look keeps a session
+// alive. Whoever is signed out is led elsewhere, which is not this page.
+const LOOKS_MAX = 600;
+const follow = (looks = 0) => {
+  if (looks < LOOKS_MAX && document.querySelector("[data-follow]")) setTimeout(async () => {
     try {
       const answer = document.hidden ? null : await fetch(location.href);
-      const page = answer && answer.ok && new DOMParser().parseFromString(await answer.text(), "text/html").querySelector("main");
+      const page = answer && answer.ok && !answer.redirected && new DOMParser().parseFromString(await answer.text(), "text/html").querySelector("main");
       if (page) { document.querySelector("main").replaceWith(page); slide(); }
     } catch { /* The next time. */ }
-    follow();
+    follow(looks + 1);
   }, 1000);
 };
 follow();

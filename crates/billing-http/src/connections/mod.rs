@@ -12,7 +12,7 @@ use std::fs;
 use std::net::{Shutdown, TcpStream};
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
@@ -66,8 +66,9 @@ impl Bound {
 
 /// One connection, as long as it is open.
 pub struct Connection {
-    /// The same connection once more, to be shut down. A new one has none: whoever waits for its first head is told.
-    stream: OnceLock<TcpStream>,
+    /// The same connection once more, to be shut down. A new one has none: whoever waits for its first head is told. It is locked while the
+    /// connection is closed, too: otherwise one that gets this just then might be closed and stay open.
+    stream: Mutex<Option<TcpStream>>,
     /// Whether no head has come yet.
     is_new: AtomicBool,
     closed: Notify,
@@ -137,7 +138,7 @@ impl Connections {
         let (at_work, intake) = (AtomicU32::new(0), Intake::new(&self.large_heads));
         let is_known = AtomicBool::new(false);
         let connection = Arc::new(Connection {
-            stream: OnceLock::new(),
+            stream: Mutex::default(),
             is_new: AtomicBool::new(true),
             closed: Notify::new(),
             at_work,
@@ -227,16 +228,17 @@ impl Connection {
     }
 
     fn close(&self) {
+        let stream = self.stream();
         self.due_ms.store(Self::CLOSED_MS, Ordering::Relaxed);
-        self.shut_down();
-    }
-
-    fn shut_down(&self) {
-        match self.stream.get() {
+        match stream.as_ref() {
             // An error means that the client was first.
             Some(stream) => drop(stream.shutdown(Shutdown::Both)),
             None => self.closed.notify_one(),
         }
+    }
+
+    fn stream(&self) -> MutexGuard<'_, Option<TcpStream>> {
+        self.stream.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -298,15 +300,18 @@ impl Listed {
     /// Its first head has come, or it needs none: from now on it is shut down by itself. Where the system has no file for that any more it
     /// is not.
     pub fn serve(&self, tcp: &impl AsFd) {
+        // It has just sent something: what it waited for that does not count when others make room.
+        self.wait_on(self.connection.wait_max);
         if !self.connection.is_new.swap(false, Ordering::Relaxed) {
             return;
         }
-        if let Ok(own) = tcp.as_fd().try_clone_to_owned() {
-            drop(self.connection.stream.set(own.into()));
+        let own = tcp.as_fd().try_clone_to_owned();
+        let mut stream = self.connection.stream();
+        *stream = own.ok().map(TcpStream::from);
+        if let Some(stream) = stream.as_ref().filter(|_| self.connection.is_closed()) {
+            drop(stream.shutdown(Shutdown::Both));
         }
-        if self.connection.is_closed() {
-            self.connection.shut_down();
-        }
+        drop(stream);
         self.connections.new.count.fetch_sub(1, Ordering::Relaxed);
         self.connections.count(false);
     }
@@ -328,13 +333,17 @@ impl Listed {
     }
 
     fn end(&self, bytes: u64) {
-        let wait = self.connection.wait_max + Duration::from_secs(bytes / TAKEN_PER_SECOND);
+        self.wait_on(self.connection.wait_max + Duration::from_secs(bytes / TAKEN_PER_SECOND));
+        self.connection.at_work.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// It waits from now on, for so long at most.
+    fn wait_on(&self, wait: Duration) {
         self.connection.since_ms.store(self.connections.in_ms(Duration::ZERO), Ordering::Relaxed);
         // One that was closed stays so.
         let due_ms = self.connections.in_ms(wait);
         let changed = |before| (before != Connection::CLOSED_MS).then_some(due_ms);
         let _ = self.connection.due_ms.fetch_update(Ordering::Relaxed, Ordering::Relaxed, changed);
-        self.connection.at_work.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -479,6 +488,18 @@ mod tests {
         let counts = ConnectionCounts { open: 1, closed_late: 0, closed_crowded: 1 };
         assert_eq!((connections.counts(), connections.new.count.load(Ordering::Relaxed)), (counts, 0));
         assert_eq!(connections.served.count.load(Ordering::Relaxed), 1);
+    }
+
+    #[test]
+    fn a_head_that_took_long_is_no_reason_to_close_its_connection() {
+        let connections = Arc::new(Connections::bounded(2, 10, Duration::ZERO));
+        let slow = connections.list_new(Duration::from_secs(60), true);
+        std::thread::sleep(Duration::from_millis(YOUNG_MS));
+        let others = [(); 2].map(|()| connect(&connections, Duration::from_secs(60)));
+        std::thread::sleep(Duration::from_millis(YOUNG_MS));
+        slow.serve(&TcpListener::bind("127.0.0.1:0").expect("a port"));
+        assert!(!slow.connection.is_closed(), "its request has just come");
+        assert_eq!(others.iter().filter(|(_, client)| is_closed(client)).count(), 1, "one that waits makes room");
     }
 
     #[test]

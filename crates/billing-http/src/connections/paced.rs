@@ -354,12 +354,10 @@ mod tests {
         assert_eq!(read(&mut stream, 100), UNTAKEN_BYTES_MAX, "another request");
     }
 
-    /// A connection that sends these pieces, and then nothing more.
-    async fn sent(pieces: &'static [&'static str]) -> (Paced<tokio::io::DuplexStream>, tokio::io::DuplexStream) {
+    /// A connection on which this was sent, and its client.
+    async fn sent(text: &str) -> (Paced<tokio::io::DuplexStream>, tokio::io::DuplexStream) {
         let (stream, mut client) = tokio::io::duplex(64 * 1024);
-        for piece in pieces {
-            client.write_all(piece.as_bytes()).await.expect("there is room");
-        }
+        client.write_all(text.as_bytes()).await.expect("there is room");
         (Paced::new(stream, listed()), client)
     }
 
@@ -380,9 +378,15 @@ mod tests {
             (&[],                                                       false, "nothing"),
         ];
         for (pieces, comes, why) in cases {
-            let (mut stream, _client) = sent(pieces).await;
-            let waited = stream.wait_for_head(sleep(Duration::from_millis(100))).await;
-            assert_eq!(waited.is_ok(), comes, "{why}");
+            let (mut stream, mut client) = sent("").await;
+            let sending = async {
+                for piece in pieces {
+                    client.write_all(piece.as_bytes()).await.expect("there is room");
+                    sleep(Duration::from_millis(10)).await;
+                }
+                if comes { std::future::pending().await } else { sleep(Duration::from_millis(200)).await }
+            };
+            assert_eq!(stream.wait_for_head(sending).await.is_ok(), comes, "{why}");
             if comes {
                 let mut read = vec![0; pieces.concat().len()];
                 stream.read_exact(&mut read).await.expect("all of it");
@@ -390,11 +394,10 @@ mod tests {
                 assert!(stream.first.capacity() == 0, "{why}: it is not kept");
             }
         }
-        let (mut stream, mut client) = sent(&[]).await;
-        let long = format!("GET / HTTP/1.1\r\n{}", FIELD.repeat(PIECE_BYTES / FIELD.len()));
-        client.write_all(long.as_bytes()).await.expect("there is room");
+        let long = format!("GET / HTTP/1.1\r\n{}", FIELD.repeat(PIECE_BYTES / FIELD.len() + 1));
+        let (mut stream, _client) = sent(&long).await;
         assert!(stream.wait_for_head(std::future::pending()).await.is_ok(), "a large one is the library's to bound");
-        let (mut stream, client) = sent(&["GET / HT"]).await;
+        let (mut stream, client) = sent("GET / HT").await;
         drop(client);
         let gone = stream.wait_for_head(std::future::pending()).await;
         assert_eq!(gone.map_err(|error| error.kind()), Err(io::ErrorKind::UnexpectedEof), "nobody is there any more");
@@ -402,7 +405,7 @@ mod tests {
 
     #[actix_web::test]
     async fn who_sends_no_head_is_told_so() {
-        let (mut stream, mut client) = sent(&["GET / HTTP/1.1\r\n"]).await;
+        let (mut stream, mut client) = sent("GET / HTTP/1.1\r\n").await;
         let (waited, told) = tokio::join!(
             async {
                 let waited = stream.wait_for_head(std::future::pending()).await;

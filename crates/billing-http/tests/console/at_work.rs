@@ -80,6 +80,31 @@ fn a_developer_slides_a_clock_and_sees_the_invoices_come() {
     driver.photograph("test-clock-advanced");
 }
 
+/// What is shown once, and what an endpoint answered: pages that no link leads to.
+#[test]
+fn an_owner_makes_a_key_and_tries_an_endpoint() {
+    let world = World::new();
+    let hook = json!({"url": "https://hooks.invalid/", "event_types": ["webhook_endpoint.disabled"]});
+    let endpoint = world.post("/api/webhook_endpoints/", &hook).ok(201).id("webhook_endpoint_id");
+    user(&world, "owner@acme.example", world.organization, Role::Owner);
+    let Some(driver) = Driver::start(format!("http://{}", world.addr())) else { return };
+    driver.sign_in("owner@acme.example");
+    driver.open("/console/api_keys/");
+    driver.click("main a[href='/console/api_keys/new/']");
+    driver.arrives("/console/api_keys/new/");
+    driver.write("[name=name]", "meter");
+    driver.click("[name=scopes][value=ingest]");
+    driver.click("form.act button");
+    driver.waits("document.querySelector('main pre')");
+    let key = driver.script("return document.querySelector('main pre').textContent");
+    assert_eq!(world.get_as(key.as_str().expect("a key"), "/api/metrics/").status, 403, "it may do what was chosen");
+    driver.photograph("key-made");
+    driver.open(&format!("/console/webhooks/{endpoint}/test/"));
+    driver.click("form.act button");
+    driver.waits("document.querySelector('h1').textContent.includes('did not take')");
+    driver.photograph("endpoint-tried");
+}
+
 /// What support may not do is not offered, not done by a form of their own making, and not by a cookie of before.
 #[test]
 fn support_sees_no_void_and_a_stolen_cookie_is_worth_nothing() {
