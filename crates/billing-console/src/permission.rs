@@ -27,13 +27,14 @@ pub const BILLING_RUN: &[Role] = &[Owner, Finance, Developer];
 pub const OWNERS: &[Role] = &[Owner];
 
 /// Calls, and by whom: `*` is one part of a path, and a path that ends in `**` is all below it.
-const CALLS: [(Verb, &str, &[Role]); 71] = [
+const CALLS: [(Verb, &str, &[Role]); 72] = [
     (Get, "/api/customers/**", ALL),
     (Get, "/api/invoices/**", ALL),
     (Get, "/api/subscriptions/**", ALL),
     (Get, "/api/credits/**", ALL),
     (Get, "/api/credit_notes/**", ALL),
     (Get, "/api/plans/**", ALL),
+    (Get, "/api/plan_versions/*/holders/", ALL),
     (Get, "/api/addons/**", ALL),
     (Get, "/api/metrics/**", ALL),
     (Get, "/api/events/**", ALL),

@@ -49,6 +49,7 @@ pub use self::billing_queue::{Backlog, BillingQueue, Leased, Parked};
 pub use self::books_audit::{BooksAuditQueue, BooksAuditRepo};
 pub use self::catalog::{
     AddonRepo, CurrencyRepo, FeatureRepo, HeldVersion, MetricRepo, OrganizationRepo, PlanRepo, TestClockRepo,
+    VersionHolder,
 };
 #[cfg(feature = "service")]
 pub use self::catalog::{ApiKeyLookup, ApiKeyRepo};

@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 use serde_json::Value;
 
-use super::plan::{plan_path, range, read};
+use super::plan::{dates, plan_path, range, read};
 use super::plan_version::{called, find};
 use super::price_curve::{self, PriceCurve};
 use crate::api::Failure;
@@ -129,7 +129,8 @@ fn terms(pair: &Pair<'_>) -> Vec<Row> {
     };
     vec![
         pair.row(text::STATUS, |version| show::badge(version["status"].as_str().unwrap_or_default())),
-        pair.row(text::SINCE, |version| show::day(&version["active_from"])),
+        pair.row(text::SUBSCRIBABLE, dates),
+        pair.row(text::ACTIVE_SUBSCRIPTIONS, |version| html! { (show::number(&version["active_subscriptions"])) }),
         pair.row(text::CURRENCY, |version| html! { (show::code(&version["currency"])) }),
         pair.row(text::FEATURES, features),
         pair.row(text::PLAN_ADJUSTMENT, adjustment),

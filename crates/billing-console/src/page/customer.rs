@@ -4,8 +4,10 @@ use maud::{Markup, html};
 use serde_json::Value;
 
 use super::cancel_addon::ADDON;
+use super::credit::{credit_name, credit_path};
+use super::timeline::timeline_path;
 use super::usage::usage_path;
-use super::{alerts, audit_log, customer_path, invoice_table};
+use super::{alerts, audit_log, customer_path, invoice_table, timeline};
 use crate::api::Failure;
 use crate::layout::failed_part;
 use crate::route::{Method, Outcome, is_open_to};
@@ -13,7 +15,8 @@ use crate::visit::{Visit, escaped};
 use crate::{show, text};
 
 const CREDITS_SHOWN: u32 = 50;
-/// The latest changes.
+/// The latest of what happened, and the latest changes by people and programs.
+const MESSAGES_SHOWN: u32 = 10;
 const CHANGES_SHOWN: u32 = 10;
 /// As many alerts as an organization may have.
 const ALERTS_LOOKED_AT: u32 = 1_000;
@@ -47,6 +50,7 @@ pub async fn show<'v>(visit: &'v Visit<'v>) -> Result<Outcome, Failure> {
     let draft = visit.get(format!("/api/customers/{id}/draft_invoice/")).await;
     let credits = visit.get(format!("/api/credits/?customer_id={id}&limit={CREDITS_SHOWN}")).await;
     let may = |path| is_open_to(visit.viewer.role, Method::Get, path);
+    let messages = visit.get(format!("/api/customers/{id}/messages/?limit={MESSAGES_SHOWN}")).await;
     let alerts = visit.get(format!("/api/usage_alerts/?limit={ALERTS_LOOKED_AT}")).await;
     let changes = match may(LOG) {
         true => Some(visit.get(format!("/api/audit_log/?customer_id={id}&limit={CHANGES_SHOWN}")).await),
@@ -87,6 +91,11 @@ pub async fn show<'v>(visit: &'v Visit<'v>) -> Result<Outcome, Failure> {
         section {
             h2 { (text::ALERTS_OF_CUSTOMER) }
             (part(&alerts, |all| about(all, &customer, may(alerts::DELETE))))
+        }
+        section {
+            h2 { (text::TIMELINE) }
+            (part(&messages, |messages| timeline::table(show::items(messages), &visit.viewer.zone)))
+            p.links { a href=(timeline_path(&visit.id)) { (text::WHOLE_TIMELINE) } }
         }
         @if let Some(changes) = &changes { section {
             h2 { (text::LATEST_CHANGES) }
@@ -304,7 +313,7 @@ pub(super) fn credit_table(credits: &Value, may_void: bool) -> Markup {
                 @if may_void { th { span.hidden { (text::VOID) } } }
             } }
             tbody { @for one in credits { tr {
-                td.long { (show::or_none(&one["description"])) }
+                td.long { a href=(credit_path(one)) { (credit_name(one)) } }
                 td { (show::day(&one["effective_at"])) }
                 td { @if one["expires_at"].is_null() { (text::NEVER) } @else { (show::day(&one["expires_at"])) } }
                 td { (show::badge(one["status"].as_str().unwrap_or_default())) }
@@ -312,7 +321,7 @@ pub(super) fn credit_table(credits: &Value, may_void: bool) -> Markup {
                 td.right { (show::amount(&one["amount_remaining"], &one["currency"])) }
                 @if may_void { td.right {
                     @if one["status"] == "active" {
-                        a href={ "/console/credits/" (escaped(&show::plain(&one["credit_id"]))) "/void/" } { (text::VOID) }
+                        a href={ (credit_path(one)) "void/" } { (text::VOID) }
                     }
                 } }
             } } }

@@ -4,6 +4,7 @@
 use maud::{Markup, html};
 use serde_json::Value;
 
+use super::credit::credit_path;
 use super::customer_path;
 use crate::visit::escaped;
 use crate::zone::ViewerZone;
@@ -51,7 +52,10 @@ fn charge(line: &Value, currency: &Value, customer: Option<&str>, zone: &ViewerZ
         "usage_handed_on" | "usage_not_billed" => metric(line, customer, zone),
         "credit_applied" => html! {
             dl.facts { @for one in show::items(&trace["drawdowns"]) {
-                (fact(&show::plain(&one["credit_id"]), &show::amount(&one["amount"], currency)))
+                div {
+                    dt { a href=(credit_path(one)) { (show::plain(&one["credit_id"])) } }
+                    dd { (show::amount(&one["amount"], currency)) }
+                }
             } }
         },
         _ => other(trace),

@@ -3,6 +3,7 @@
 use maud::{Markup, html};
 use serde_json::Value;
 
+use super::holders::holders_path;
 use crate::api::Failure;
 use crate::route::{Method, Outcome, is_open_to};
 use crate::visit::{Visit, escaped};
@@ -60,7 +61,7 @@ fn shown(plan: &Value, version: &Value) -> Markup {
                 (text::VERSION) " " (show::plain(&version["version"])) " "
                 (show::badge(version["status"].as_str().unwrap_or_default()))
             }
-            p.quiet { (show::code(&version["currency"])) " \u{b7} " (text::SINCE) " " (show::day(&version["active_from"])) }
+            p.quiet { (show::code(&version["currency"])) " \u{b7} " (dates(version)) " \u{b7} " (holders(plan, version)) }
             (fees(version))
             @for component in show::items(&version["components"]) {
                 h3.long { (show::plain(&component["billable_metric"]["metric_name"])) }
@@ -76,6 +77,27 @@ fn shown(plan: &Value, version: &Value) -> Markup {
             } }
         }
     }
+}
+
+/// From when on and until when a version can be subscribed to.
+pub(super) fn dates(version: &Value) -> Markup {
+    html! {
+        @if version["active_from"].is_null() { (text::NOT_PUBLISHED) } @else {
+            (text::SINCE) " " (show::day(&version["active_from"]))
+        }
+        @if !version["active_to"].is_null() { ", " (text::OFFERED_UNTIL) " " (show::day(&version["active_to"])) }
+    }
+}
+
+/// How many hold a version now, and the way to who they are.
+fn holders(plan: &Value, version: &Value) -> Markup {
+    html! { a href=(holders_path(plan, version)) { (how_many_hold(version)) } }
+}
+
+/// How many running subscriptions a version has, in words.
+pub(super) fn how_many_hold(version: &Value) -> String {
+    let number = show::number(&version["active_subscriptions"]);
+    format!("{number} {}", if number == "1" { text::HOLDS_IT } else { text::HOLD_IT })
 }
 
 /// What a version charges by time.

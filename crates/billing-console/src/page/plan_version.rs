@@ -3,7 +3,8 @@
 use maud::{Markup, html};
 use serde_json::Value;
 
-use super::plan::{fees, plan_path, prices, read};
+use super::holders::holders_path;
+use super::plan::{dates, fees, plan_path, prices, read};
 use super::price_curve::{self, PriceCurve};
 use crate::api::Failure;
 use crate::layout::failed_part;
@@ -29,7 +30,7 @@ pub async fn show<'v>(visit: &'v Visit<'v>) -> Result<Outcome, Failure> {
         h1.long { (title) }
         @match version {
             None => { p.empty { (text::NO_VERSIONS) } }
-            Some(version) => { (shown(version)) }
+            Some(version) => { (shown(&plan, version)) }
         }
     };
     Ok(Outcome::Page(title, content))
@@ -48,14 +49,17 @@ pub(super) fn called(version: &Value) -> String {
     format!("{} {}", text::VERSION_OF_PLAN, show::plain(&version["version"]))
 }
 
-fn shown(version: &Value) -> Markup {
+fn shown(plan: &Value, version: &Value) -> Markup {
     let components = show::items(&version["components"]);
     let currency = &version["currency"];
     html! {
         dl.facts {
             div { dt { (text::STATUS) } dd { (show::badge(version["status"].as_str().unwrap_or_default())) } }
             div { dt { (text::CURRENCY) } dd { (show::code(currency)) } }
-            div { dt { (text::SINCE) } dd { (show::day(&version["active_from"])) } }
+            div { dt { (text::SUBSCRIBABLE) } dd { (dates(version)) } }
+            div { dt { (text::ACTIVE_SUBSCRIPTIONS) } dd {
+                a href=(holders_path(plan, version)) { (show::number(&version["active_subscriptions"])) }
+            } }
         }
         (fees(version))
         @if components.is_empty() { p.empty { (text::NO_COMPONENTS) } } @else { p.quiet { (text::CURVE_EXPLAINED) } }

@@ -19,7 +19,8 @@ use crate::plan::{Feature, Plan, PlanVersion};
 #[cfg(feature = "service")]
 use crate::store::ApiKeyRepo;
 use crate::store::{
-    AddonRepo, CurrencyRepo, FeatureRepo, HeldVersion, MetricRepo, OrganizationRepo, PlanRepo, TestClockRepo,
+    AddonRepo, CurrencyRepo, FeatureRepo, HeldVersion, MetricRepo, OrganizationRepo, Page, PageRequest, PlanRepo,
+    TestClockRepo, Transaction as _, VersionHolder,
 };
 use crate::subscription::{Subscription, SubscriptionStatus};
 use crate::test_clock::TestClock;
@@ -253,6 +254,39 @@ impl PlanRepo for MemoryTransaction {
             *counts.entry(subscription.version).or_default() += 1;
         }
         Ok(counts)
+    }
+
+    fn list_holders(
+        &mut self,
+        version: PlanVersionId,
+        now: OffsetDateTime,
+        page: &PageRequest,
+    ) -> Result<Page<VersionHolder>, Error> {
+        let after: usize = match &page.after {
+            None => 0,
+            Some(cursor) => cursor.parse().map_err(|_| FieldError::bad_cursor())?,
+        };
+        let is_active = |(subscription, present): &(&Subscription, OffsetDateTime)| {
+            subscription.version == version && subscription.status(*present) == SubscriptionStatus::Active
+        };
+        let running = self.with_present(now)?.filter(is_active).map(|(subscription, _)| subscription.clone());
+        let mut running: Vec<Subscription> = running.collect();
+        running.sort_by_key(|subscription| (subscription.period.end(), subscription.id));
+        let end = after.saturating_add(page.limit as usize);
+        let next = (end < running.len()).then(|| end.to_string());
+        let some = running.into_iter().skip(after).take(page.limit as usize);
+        let holder = |subscription: Subscription| {
+            let customer = self.customers().get_even_deleted(subscription.customer)?;
+            Ok(VersionHolder {
+                customer: customer.id,
+                customer_name: customer.fields.name,
+                email: customer.email,
+                subscription: subscription.id,
+                period: subscription.period,
+                auto_renew: subscription.auto_renew,
+            })
+        };
+        Ok(Page { items: some.map(holder).collect::<Result<_, Error>>()?, next })
     }
 }
 

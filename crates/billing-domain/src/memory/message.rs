@@ -9,14 +9,14 @@ use uuid::Uuid;
 #[cfg(feature = "service")]
 use super::MemoryStore;
 use super::MemoryTransaction;
-use crate::error::{Error, Noun};
-use crate::id::MessageId;
+use crate::error::{Error, FieldError, Noun};
 #[cfg(feature = "service")]
 use crate::id::OrganizationId;
+use crate::id::{CustomerKey, MessageId};
 #[cfg(feature = "service")]
 use crate::message::MessageType;
 use crate::message::{Message, Subject};
-use crate::store::{FeedPage, FeedRequest, MessageRepo, Renderer, Transaction};
+use crate::store::{FeedPage, FeedRequest, MessageRepo, Page, PageRequest, Renderer, Transaction};
 #[cfg(feature = "service")]
 use crate::store::{Feeds, Placed};
 
@@ -132,6 +132,24 @@ impl MessageRepo for MemoryTransaction {
         let last = tenant.messages.len() as u64;
         let reached = messages.last().filter(|_| is_cut).map_or(last, |(position, _)| *position);
         Ok(FeedPage { messages, reached, first_kept: tenant.messages_dropped + 1 })
+    }
+
+    fn list_of(&mut self, customer: CustomerKey, page: &PageRequest) -> Result<Page<Message>, Error> {
+        let parse = |cursor: &str| Uuid::try_parse(cursor).map_err(|_| FieldError::bad_cursor());
+        let before = page.after.as_deref().map(parse).transpose()?;
+        let tenant = self.tenant()?;
+        let dropped = usize::try_from(tenant.messages_dropped).unwrap_or(usize::MAX);
+        let kept = tenant.messages.iter().skip(dropped).map(|kept| &kept.message);
+        let mut found: Vec<Message> = kept
+            .filter(|message| message.customer == Some(customer))
+            .filter(|message| before.is_none_or(|before| message.id.uuid() < before))
+            .cloned()
+            .collect();
+        found.sort_by_key(|message| std::cmp::Reverse(message.id));
+        let is_cut = found.len() > page.limit as usize;
+        found.truncate(page.limit as usize);
+        let next = found.last().filter(|_| is_cut).map(|message| message.id.uuid().simple().to_string());
+        Ok(Page { items: found, next })
     }
 }
 

@@ -6,16 +6,19 @@ use time::OffsetDateTime;
 
 #[cfg(feature = "service")]
 use super::Reply;
+use super::{Page, PageRequest};
 use crate::addon::Addon;
 #[cfg(feature = "service")]
 use crate::api_key::{ApiKey, KeyKind};
 use crate::currency::Currency;
+use crate::customer::CustomerId;
 use crate::error::Error;
 #[cfg(feature = "service")]
 use crate::id::OrganizationId;
-use crate::id::{AddonId, CustomerKey, FeatureId, MetricId, PlanId, PlanVersionId, TestClockId};
+use crate::id::{AddonId, CustomerKey, FeatureId, MetricId, PlanId, PlanVersionId, SubscriptionId, TestClockId};
 use crate::metric::Metric;
 use crate::organization::Organization;
+use crate::period::Period;
 use crate::plan::{Feature, Plan, PlanVersion};
 use crate::test_clock::TestClock;
 
@@ -105,6 +108,33 @@ pub trait PlanRepo {
     /// How many subscriptions of each version run, those of customers with a test clock at the time they live at, all others
     /// at `now`; versions without any are left out.
     fn active_subscriptions(&mut self, now: OffsetDateTime) -> Result<BTreeMap<PlanVersionId, u64>, Error>;
+    /// The subscriptions to a version that [run](PlanRepo::active_subscriptions), with their customers: by end, then by id.
+    ///
+    /// # Errors
+    /// A cursor that no page gave.
+    fn list_holders(
+        &mut self,
+        version: PlanVersionId,
+        now: OffsetDateTime,
+        page: &PageRequest,
+    ) -> Result<Page<VersionHolder>, Error>;
+}
+
+/// A subscription to a plan version, and whose it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VersionHolder {
+    /// The customer, by the caller's own id.
+    pub customer: CustomerId,
+    /// How the customer is called.
+    pub customer_name: Option<String>,
+    /// The customer's e-mail address.
+    pub email: Option<String>,
+    /// The subscription.
+    pub subscription: SubscriptionId,
+    /// For how long it lasts.
+    pub period: Period,
+    /// Whether another follows when it ends.
+    pub auto_renew: bool,
 }
 
 /// Add-ons of the organization. Each is a plan with one version that [`PlanRepo`] finds by version id alone.

@@ -5,11 +5,11 @@ use std::sync::Arc;
 #[cfg(feature = "service")]
 use time::OffsetDateTime;
 
-use super::Transaction;
+use super::{Page, PageRequest, Transaction};
 use crate::error::Error;
-use crate::id::MessageId;
 #[cfg(feature = "service")]
 use crate::id::OrganizationId;
+use crate::id::{CustomerKey, MessageId};
 use crate::message::{Message, MessageType, Subject};
 
 /// Says of a message's subject what answers about it would say at this moment.
@@ -39,6 +39,12 @@ pub trait MessageRepo {
     /// A part of the feed, by position. Whoever asks again behind the same position gets the same again, and once a
     /// position was seen nothing ever comes to stand before it.
     fn list(&mut self, wanted: &FeedRequest) -> Result<FeedPage, Error>;
+    /// What was told of a customer and committed, newest first, whether it has its place in the feed or not; what a store drops
+    /// because of its age is missing here too.
+    ///
+    /// # Errors
+    /// A cursor that no page gave.
+    fn list_of(&mut self, customer: CustomerKey, page: &PageRequest) -> Result<Page<Message>, Error>;
 }
 
 /// Which part of the feed is wanted.

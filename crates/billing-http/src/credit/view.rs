@@ -1,7 +1,7 @@
 //! Credits as JSON.
 
 use billing_domain::credit::{CreditLedger, CreditStatus, EntryKind, LedgerEntry};
-use billing_domain::id::{CreditId, CustomerKey};
+use billing_domain::id::{CreditId, CustomerKey, InvoiceId};
 use billing_domain::store::Transaction;
 use billing_domain::workflow::find_currency;
 use billing_domain::{BigDecimal, Error};
@@ -50,6 +50,8 @@ view! {
         description: Option<String>,
         /// When.
         applied_at: Instant,
+        /// The invoice that it paid, or that gave it back; null of what was voided or has expired.
+        invoice_id: Option<InvoiceId>,
     }
 }
 
@@ -109,6 +111,7 @@ impl From<&LedgerEntry> for DrawdownView {
             amount: (&amount).into(),
             description: Some(description.to_owned()),
             applied_at: Instant(entry.at),
+            invoice_id: entry.invoice,
         }
     }
 }

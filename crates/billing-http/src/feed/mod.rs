@@ -1,6 +1,7 @@
 //! The feed: the messages of an organization in one order, for whoever would rather ask than be called.
 
 mod cursor;
+mod of_customer;
 
 use std::pin::pin;
 use std::time::{Duration, Instant};
@@ -44,6 +45,7 @@ pub fn endpoints() -> Vec<Endpoint> {
             .for_bearers()
             .parameters(PARAMETERS)
             .answers::<FeedView>(200),
+        of_customer::endpoint(),
     ]
 }
 

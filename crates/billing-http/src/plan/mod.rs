@@ -3,6 +3,7 @@
 mod body;
 mod change_body;
 mod filter;
+mod holders;
 mod preview;
 mod version_body;
 mod version_view;
@@ -67,6 +68,7 @@ pub fn endpoints() -> Vec<Endpoint> {
         patch("/api/plans/{plan_id}/", "Change a plan", update).takes::<UpdatePlanBody>().answers::<PlanView>(200),
         post("/api/plans/{plan_id}/delete/", "Delete a plan that nobody is subscribed to", delete)
             .answers::<DeletedPlanView>(200),
+        holders::endpoint(),
         patch("/api/plan_versions/{version_id}/", "Change a plan version", update_version)
             .takes::<UpdatePlanVersionBody>()
             .answers::<PlanVersionView>(200),

@@ -103,6 +103,8 @@ view! {
         replace_with: Option<PlanVersionId>,
         /// The plan that its subscriptions renew to.
         transition_to: Option<PlanId>,
+        /// Running subscriptions to it.
+        active_subscriptions: u64,
         /// When it was made.
         created_on: Instant,
         /// Deprecated: always null.
@@ -158,6 +160,7 @@ impl PlanVersionView {
             active_to: version.active_to.map(Instant),
             replace_with: version.replace_with,
             transition_to: version.transition_to,
+            active_subscriptions: catalog.active_subscriptions(version.id),
             created_on: Instant(version.created_at),
             usage_billing_frequency: None,
             flat_fee_billing_type: timing,

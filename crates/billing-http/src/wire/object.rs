@@ -7,6 +7,7 @@ use billing_domain::customer::Customer;
 use billing_domain::id::{PlanId, PlanVersionId};
 use billing_domain::invoice;
 use billing_domain::plan::{Plan, PlanVersion};
+use billing_domain::store::VersionHolder;
 use billing_domain::subscription::SubscriptionFilters;
 use serde_json::Value;
 
@@ -101,6 +102,16 @@ impl From<&Customer> for CustomerBriefView {
             customer_name: customer.fields.name.clone(),
             email: customer.email.clone(),
             customer_id: customer.id.as_str().to_owned(),
+        }
+    }
+}
+
+impl From<&VersionHolder> for CustomerBriefView {
+    fn from(holder: &VersionHolder) -> Self {
+        Self {
+            customer_name: holder.customer_name.clone(),
+            email: holder.email.clone(),
+            customer_id: holder.customer.as_str().to_owned(),
         }
     }
 }

@@ -1,10 +1,11 @@
-//! A customer's page: what it may use and why, which alerts watch it, and what was changed of it.
+//! A customer's page: what it may use and why, which alerts watch it, what happened to it, what its credits were drawn for, and what was
+//! changed of it.
 
 use billing_domain::user::Role;
 use serde_json::json;
 
 use super::{Browser, user};
-use crate::support::{Field, World, now};
+use crate::support::{Field, World, now, version_body};
 
 const OWNER: &str = "owner@acme.example";
 
@@ -90,4 +91,101 @@ fn it_shows_the_latest_changes_to_whoever_may_look_at_the_log() {
         let shown = [11, 1, 0].map(|number| page.contains(&format!("Acme {number}&lt;/i&gt;&quot;")));
         assert_eq!(shown, [may, may, false], "{role}: the latest ten changes, with what was before each: {page}");
     }
+}
+
+/// A credit that is drawn, given back by a void, and expires; a plan that is switched; a threshold that is reached.
+#[test]
+fn its_timeline_leads_to_what_happened() {
+    let (world, metric) = world();
+    let alert =
+        json!({"kind": "metric_usage", "metric_id": metric, "threshold": 1, "unit": "absolute", "customer_id": "acme"});
+    world.post("/api/usage_alerts/", &alert).ok(201);
+    let credit =
+        json!({"customer_id": "acme", "amount": 5.5, "currency_code": "USD", "description": "Sorry for <b>Monday</b>"});
+    let credit = world.post("/api/credits/", &credit).ok(201).id("credit_id");
+    let plan = world.plan(&metric);
+    let body = json!({"customer_id": "acme", "plan_id": plan, "start_date": &now()[..10]});
+    world.post("/api/subscriptions/", &body).ok(200);
+    let invoice = world.get("/api/invoices/?customer_id=acme").ok(200)[0].clone();
+    let event = json!({"customer_id": "acme", "event_name": "api_call", "idempotency_id": "e", "time_created": now()});
+    world.post("/api/track/", &json!({"batch": [event]})).ok(201);
+    let has_fired = || world.get("/api/customers/acme/messages/").text.contains("usage_alert.triggered");
+    crate::receiver::until("the alert has fired", has_fired);
+
+    let owner = Browser::signed_in(&world, OWNER);
+    let (number, id) = (invoice.id("invoice_number"), invoice.id("invoice_id"));
+    for path in ["/console/customers/acme/", "/console/customers/acme/timeline/"] {
+        let page = owner.get(path).text;
+        for shown in [
+            "usage alert triggered",
+            "credit drawn",
+            "credit created",
+            "subscription created",
+            "customer created",
+            &format!("href=\"/console/invoices/{id}/\">{number}</a>"),
+            &format!("href=\"/console/credits/{credit}/\">Sorry for &lt;b&gt;Monday&lt;/b&gt;</a>"),
+        ] {
+            assert!(page.contains(shown), "{path}: {shown}: {page}");
+        }
+    }
+    let other = owner.get("/console/customers/other/timeline/").text;
+    assert!(!other.contains("credit") && other.contains("subscription created"), "another customer's: {other}");
+
+    let drawn = world.get(&format!("/api/credits/{credit}/")).ok(200)["drawdowns"][0].clone();
+    assert_eq!(drawn["invoice_id"], invoice["invoice_id"]);
+    world.post(&format!("/api/invoices/{id}/void/"), &json!({})).ok(200);
+    world.post(&format!("/api/credits/{credit}/void/"), &json!({})).ok(200);
+    let page = owner.get(&format!("/console/credits/{credit}/")).text;
+    let applied = format!("href=\"/console/invoices/{id}/\">Applied to an invoice</a>");
+    let given_back = format!("href=\"/console/invoices/{id}/\">Given back by a voided invoice</a>");
+    let places = [&*applied, &*given_back, ">Voided<"].map(|text| page.find(text));
+    assert!(places.iter().all(Option::is_some) && places.is_sorted(), "in the order of the ledger: {places:?} {page}");
+    assert!(!page.contains("/void/"), "nothing is left to void: {page}");
+}
+
+#[test]
+fn a_plan_says_who_holds_which_of_its_versions() {
+    let (world, metric) = world();
+    let plan = world.get("/api/plans/").ok(200)[0].clone();
+    let first = plan["versions"][0].id("version_id");
+    let versions = format!("/api/plans/{}/versions/", plan.id("plan_id"));
+    let second = world.post(&versions, &version_body(&metric)).ok(201).id("version_id");
+    world.customer("late one");
+    let body = json!({"customer_id": "late one", "version_id": second, "start_date": &now()[..10]});
+    world.post("/api/subscriptions/", &body).ok(200);
+    let shown = world.get(&format!("/api/plans/{}/", plan.id("plan_id"))).ok(200);
+    let running = |number: usize| shown["versions"][number]["active_subscriptions"].clone();
+    assert_eq!((running(0), running(1)), (json!(2), json!(1)));
+
+    let path = format!("/api/plan_versions/{first}/holders/");
+    let holders = world.get(&path).ok(200);
+    let mut names: Vec<String> =
+        holders.as_array().expect("a list").iter().map(|one| one["customer"].id("customer_id")).collect();
+    names.sort_unstable();
+    assert_eq!(names, ["acme", "other"]);
+    let held = world.get("/api/subscriptions/?customer_id=acme").ok(200)[0].clone();
+    let of_acme = holders.as_array().expect("a list").iter().find(|one| one["customer"]["customer_id"] == "acme");
+    for field in ["customer", "subscription_id", "start_date", "end_date", "auto_renew"] {
+        assert_eq!(of_acme.expect("acme")[field], held[field], "{field}: as the subscription says it");
+    }
+    let first_page = world.get(&format!("{path}?limit=1"));
+    assert!(first_page.header("link").contains("cursor="), "the list goes on");
+    let other = world.other_key();
+    assert_eq!(world.send("GET", &path, &[("X-API-KEY", &other)], b"").status, 404, "nobody else's");
+
+    let owner = Browser::signed_in(&world, OWNER);
+    let page = owner.get(&format!("/console/plans/{}/", plan.id("plan_id"))).text;
+    let path = format!("/console/plans/{}/holders/?version=", plan.id("plan_id"));
+    for (version, number) in [(&first, "2 running subscriptions"), (&second, "1 running subscription")] {
+        assert!(page.contains(&format!("href=\"{path}{version}\">{number}</a>")), "{page}");
+    }
+    let shown = |version: &str| {
+        let page = owner.get(&format!("{path}{version}")).text;
+        ["acme", "other", "late%20one"].map(|name| page.contains(&format!("href=\"/console/customers/{name}/\"")))
+    };
+    assert_eq!((shown(&first), shown(&second)), ([true, true, false], [false, false, true]));
+    let table = owner.get(&format!("{path}{second}&format=csv")).text;
+    assert!(table.starts_with("customer_id,") && table.contains("late one"), "{table}");
+    world.post("/api/subscriptions/cancel/?customer_id=late%20one", &json!({"flat_fee_behavior": "refund"})).ok(200);
+    assert_eq!(shown(&second), [false; 3], "whoever has cancelled holds it no more");
 }

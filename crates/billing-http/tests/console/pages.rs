@@ -208,7 +208,7 @@ fn no_page_costs_more_with_more_customers() {
         ("/console/",                               12,   "the session, webhooks, invoices, events, what waits for a second person"),
         ("/console/customers/",                     12,   "the session; customers, what they hold, owe, and were billed"),
         ("/console/search/?q=nobody%20there",      26,   "the session; an id, a number, an address, beginnings, an event"),
-        ("/console/customers/acme/",                30,   "the session; itself, its plan, usage, draft, credits"),
+        ("/console/customers/acme/",                34,   "the session; itself, its plan, usage, draft, credits, what happened"),
         ("/console/invoices/",                      8,    "the session, the list"),
         ("/console/credit_notes/",                  8,    "the session, the list"),
         ("/console/customers/acme/credits/",        16,   "the session, the customer, the list"),
@@ -221,6 +221,7 @@ fn no_page_costs_more_with_more_customers() {
         ("/console/customers/acme/event/?idempotency_id=e", 20, "the session, the event, its lines, metrics"),
         ("/console/customers/acme/events/",         12,   "the session, events, metrics"),
         ("/console/customers/acme/statement/",      12,   "the session, documents, payments, credits"),
+        ("/console/customers/acme/timeline/",       16,   "the session, the customer, messages and their invoices"),
     ];
     let is_listed = |path: &str| cases.iter().any(|(listed, ..)| *listed == path);
     let others = table().iter().filter(|row| row.method == Method::Get && !row.path.contains('{'));

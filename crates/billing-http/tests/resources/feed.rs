@@ -251,3 +251,47 @@ fn whoever_waits_holds_nothing() {
         assert!(matches!(waiter.join().expect("a thread"), Ok(200 | 503) | Err(_)));
     });
 }
+
+/// What the feed has of a customer, read from its end.
+#[test]
+fn a_customers_messages_are_those_of_the_feed_newest_first() {
+    let world = World::new();
+    let plan = world.plan(&world.metric());
+    for customer in ["acme", "other"] {
+        world.customer(customer);
+        let body =
+            json!({"customer_id": customer, "plan_id": plan, "start_date": crate::support::ago(time::Duration::DAY)});
+        world.post("/api/subscriptions/", &body).ok(200);
+    }
+    let mut feed = Follower { world: &world, next: String::new() };
+    let mut told = Vec::new();
+    for _ in 0.. {
+        let message = feed.one();
+        let (data, kind) = (&message["data"], message["type"].as_str().expect("a type"));
+        let is_last = kind == "invoice.created" && data["customer"]["customer_id"] == "other";
+        if data["customer"]["customer_id"] == "acme" || data["customer_id"] == "acme" {
+            told.push(message);
+        }
+        if is_last {
+            break;
+        }
+    }
+    told.reverse();
+    let path = "/api/customers/acme/messages/";
+    assert_eq!(world.get(path).ok(200), json!(told));
+    assert!(told.len() >= 3, "{told:?}");
+    let first = world.get(&format!("{path}?limit=2"));
+    let link = first.header("link").to_owned();
+    let next = link
+        .split(['<', '>'])
+        .nth(1)
+        .and_then(|url| url.find("/api/").map(|at| url[at..].to_owned()))
+        .expect("a page to follow");
+    let rest = world.get(&next).ok(200);
+    assert_eq!((first.ok(200), rest), (json!(told[..2]), json!(told[2..4.min(told.len())])));
+    let refused = world.get(&format!("{path}?cursor=x")).faults();
+    assert_eq!(refused, [("cursor".to_owned(), "invalid".to_owned())]);
+    let other = world.other_key();
+    assert_eq!(world.send("GET", path, &[("X-API-KEY", &other)], b"").status, 404, "nobody else's");
+    assert_eq!(world.get("/api/customers/nobody/messages/").status, 404);
+}

@@ -47,7 +47,7 @@ fn metric_object() -> Value {
 fn version_object() -> Value {
     json!({
         "version_id": "<plan_version_>", "version": 1, "plan_name": "First", "localized_name": "First",
-        "description": "A plan", "status": "active", "replace_with": null, "transition_to": null, "currency": currency(),
+        "description": "A plan", "status": "active", "active_subscriptions": 0, "replace_with": null, "transition_to": null, "currency": currency(),
         "components": [{
             "billable_metric": metric_object(),
             "tiers": [
@@ -256,7 +256,7 @@ fn access_and_credits() {
         "credit_id": credit, "customer": customer, "amount": 20, "amount_remaining": 11, "currency": currency(),
         "description": "promo", "effective_at": "2024-01-01T00:00:00Z", "expires_at": "2025-01-01T00:00:00Z",
         "status": "active", "amount_paid": 5, "amount_paid_currency": currency(),
-        "drawdowns": [{"credit_id": "<baladj_>", "amount": -9, "description": "<>", "applied_at": "2024-01-01T00:00:00Z"}],
+        "drawdowns": [{"credit_id": "<baladj_>", "amount": -9, "description": "<>", "applied_at": "2024-01-01T00:00:00Z", "invoice_id": "<invoice_>"}],
     });
     let shown = world.get(&format!("/api/credits/{credit}/")).ok(200);
     matches(&shown, &expected, "credit");

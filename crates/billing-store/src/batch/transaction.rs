@@ -280,6 +280,7 @@ impl MessageRepo for BatchTransaction<'_, '_> {
         fn get(id: MessageId) -> Message;
         fn list_by_id(ids: &[MessageId]) -> Vec<(u64, Message)>;
         fn list(wanted: &FeedRequest) -> FeedPage;
+        fn list_of(customer: CustomerKey, page: &PageRequest) -> Page<Message>;
     }
 }
 

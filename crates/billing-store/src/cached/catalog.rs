@@ -10,7 +10,8 @@ use billing_domain::metric::Metric;
 use billing_domain::organization::Organization;
 use billing_domain::plan::{Plan, PlanVersion};
 use billing_domain::store::{
-    AddonRepo, CurrencyRepo, MetricRepo, OrganizationRepo, PlanRepo, Transaction as _, UsageAlertRepo,
+    AddonRepo, CurrencyRepo, MetricRepo, OrganizationRepo, Page, PageRequest, PlanRepo, Transaction as _,
+    UsageAlertRepo, VersionHolder,
 };
 use billing_domain::usage_alert::{Firing, UsageAlert};
 use billing_domain::{Error, Noun};
@@ -140,6 +141,7 @@ impl PlanRepo for CachedTransaction<'_, '_> {
         fn list() -> Vec<Plan>;
         fn is_held(plan: PlanId, version: Option<PlanVersionId>, now: OffsetDateTime) -> bool;
         fn active_subscriptions(now: OffsetDateTime) -> BTreeMap<PlanVersionId, u64>;
+        fn list_holders(version: PlanVersionId, now: OffsetDateTime, page: &PageRequest) -> Page<VersionHolder>;
     }
 }
 

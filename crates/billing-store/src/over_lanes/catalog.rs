@@ -5,13 +5,17 @@ use std::collections::BTreeMap;
 use billing_domain::Error;
 use billing_domain::id::{CustomerKey, PlanId, PlanVersionId, TestClockId, UsageAlertId};
 use billing_domain::plan::{Plan, PlanVersion};
-use billing_domain::store::{HeldVersion, PlanRepo, TestClockRepo, Transaction as _, UsageAlertRepo};
+use billing_domain::store::{
+    HeldVersion, Page, PageRequest, PlanRepo, TestClockRepo, Transaction as _, UsageAlertRepo, VersionHolder,
+};
 use billing_domain::test_clock::TestClock;
 use billing_domain::usage_alert::{Firing, UsageAlert};
 use time::OffsetDateTime;
 
 use super::OverLanes;
 use super::methods::refuse;
+use crate::repo::audit::Cursor;
+use crate::repo::plan::{holder_page, place_of};
 use crate::transaction::hand_on;
 
 impl PlanRepo for OverLanes<'_, '_> {
@@ -25,6 +29,18 @@ impl PlanRepo for OverLanes<'_, '_> {
             *active.entry(version).or_default() += count;
         }
         Ok(active)
+    }
+
+    fn list_holders(
+        &mut self,
+        version: PlanVersionId,
+        now: OffsetDateTime,
+        page: &PageRequest,
+    ) -> Result<Page<VersionHolder>, Error> {
+        let after = page.after.as_deref().map(Cursor::parse).transpose()?;
+        let mut found = self.each(|tx| tx.load_holders(version, now, after, page.limit))?.concat();
+        found.sort_by_key(place_of);
+        Ok(holder_page(found, page.limit))
     }
 
     hand_on! { plans =>

@@ -60,6 +60,10 @@ impl MessageRepo for OverLanes<'_, '_> {
         let messages = self.load_messages(&entries)?;
         placed(entries, messages)
     }
+
+    fn list_of(&mut self, customer: CustomerKey, page: &PageRequest) -> Result<Page<Message>, Error> {
+        self.of(customer, |tx| MessageRepo::list_of(tx, customer, page))
+    }
 }
 
 impl AuditRepo for OverLanes<'_, '_> {

@@ -169,11 +169,11 @@ impl TryFrom<EntryRow> for AuditEntry {
     }
 }
 
-/// A place in the log: microseconds since 1970, and the id. The later comes first.
+/// A place in a list by time: microseconds since 1970, and the id. In the log the later comes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Cursor {
-    at: OffsetDateTime,
-    id: Uuid,
+    pub(crate) at: OffsetDateTime,
+    pub(crate) id: Uuid,
 }
 
 impl Cursor {

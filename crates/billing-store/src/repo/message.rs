@@ -3,9 +3,9 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
-use billing_domain::id::{InvoiceId, MessageId};
+use billing_domain::id::{CustomerKey, InvoiceId, MessageId};
 use billing_domain::message::{Message, MessageType, Payload};
-use billing_domain::store::{FeedPage, FeedRequest, MessageRepo, Renderer};
+use billing_domain::store::{FeedPage, FeedRequest, MessageRepo, Page, PageRequest, Renderer};
 use billing_domain::{Error, Noun};
 use diesel::dsl::sql;
 use diesel::pg::Pg;
@@ -17,6 +17,7 @@ use uuid::Uuid;
 use crate::pg::column::{checked, choice, count, stored_count, unreadable};
 use crate::pg::schema::{feed_entries, message_counters, messages, organization_messages};
 use crate::pg::statement::{Beside, statement};
+use crate::repo::customer::{list_key_of, page_of};
 use crate::repo::usage_alert::MarkCustomers;
 use crate::transaction::PgTransaction;
 
@@ -307,5 +308,21 @@ impl MessageRepo for PgTransaction<'_> {
         let entries = self.list_entries(wanted)?;
         let messages = self.load_messages(&entries.entries)?;
         entries.page(messages)
+    }
+
+    /// Ids are of version 7, and a customer's messages are written one transaction after the other: by id is by time.
+    fn list_of(&mut self, customer: CustomerKey, page: &PageRequest) -> Result<Page<Message>, Error> {
+        let before = page.after.as_deref().map(list_key_of).transpose()?;
+        let mut query = messages::table
+            .filter(messages::customer_key.eq(customer.uuid()))
+            .filter(checked(messages::organization_id.eq(self.tenant())))
+            .into_boxed();
+        if let Some(before) = before {
+            query = query.filter(messages::id.lt(before));
+        }
+        let query = query.order(messages::id.desc()).limit(i64::from(page.limit) + 1).select(MessageRow::as_select());
+        let rows: Vec<MessageRow> = self.query(|pg| query.load(pg))?;
+        let read = |row: MessageRow| Ok((row.id.simple().to_string(), row.try_into()?));
+        Ok(page_of(rows.into_iter().map(read).collect::<Result<_, Error>>()?, page.limit))
     }
 }

@@ -9,21 +9,23 @@ use std::collections::BTreeMap;
 
 use billing_domain::id::{PlanId, PlanVersionId};
 use billing_domain::plan::{Plan, PlanVersion};
-use billing_domain::store::PlanRepo;
+use billing_domain::store::{Page, PageRequest, PlanRepo, VersionHolder};
 use billing_domain::{Error, Noun};
 use diesel::prelude::*;
 use diesel::sql_types::Bool;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use self::holders::{CountActive, IsHeld};
+use self::holders::{CountActive, HolderRow, IsHeld, ListHolders};
 use self::row::{ComponentRow, FeatureRow, PlanVersionRow, RecurringChargeRow, TargetRow};
-use crate::pg::column::{count, to_json};
+use crate::pg::column::{count, period, to_json, unreadable};
 use crate::pg::schema::{
     components, plan_version_features, plan_version_targets, plan_versions, plans, recurring_charges,
 };
 use crate::pg::statement::fixed;
 use crate::remembered::VersionParts;
+use crate::repo::audit::Cursor as Place;
+use crate::repo::customer::page_of;
 use crate::transaction::PgTransaction;
 
 /// Whether a version is made for certain customers.
@@ -251,5 +253,59 @@ impl PlanRepo for PgTransaction<'_> {
         let question = CountActive { now, organization: self.tenant() };
         let rows: Vec<(Uuid, i64)> = self.query(|pg| question.load(pg))?;
         rows.into_iter().map(|(version, number)| Ok((version.into(), count(number)?))).collect()
+    }
+
+    fn list_holders(
+        &mut self,
+        version: PlanVersionId,
+        now: OffsetDateTime,
+        page: &PageRequest,
+    ) -> Result<Page<VersionHolder>, Error> {
+        let after = page.after.as_deref().map(Place::parse).transpose()?;
+        let found = self.load_holders(version, now, after, page.limit)?;
+        Ok(holder_page(found, page.limit))
+    }
+}
+
+/// A holder's place: by end, then by id.
+pub(crate) fn place_of(holder: &VersionHolder) -> Place {
+    Place { at: holder.period.end(), id: holder.subscription.uuid() }
+}
+
+/// A page of what was read, with one more than fits where there are more.
+pub(crate) fn holder_page(found: Vec<VersionHolder>, limit: u32) -> Page<VersionHolder> {
+    page_of(found.into_iter().map(|holder| (place_of(&holder).to_text(), holder)).collect(), limit)
+}
+
+impl PgTransaction<'_> {
+    /// The holders of a version behind a place, one more than are wanted where there are more.
+    pub(crate) fn load_holders(
+        &mut self,
+        version: PlanVersionId,
+        now: OffsetDateTime,
+        after: Option<Place>,
+        limit: u32,
+    ) -> Result<Vec<VersionHolder>, Error> {
+        let after = after.unwrap_or(Place { at: OffsetDateTime::UNIX_EPOCH, id: Uuid::nil() });
+        let question = ListHolders {
+            organization: self.tenant(),
+            version: version.uuid(),
+            now,
+            after_at: after.at,
+            after_id: after.id,
+            limit: i64::from(limit) + 1,
+        };
+        let rows: Vec<HolderRow> = self.query(|pg| question.load(pg))?;
+        let read = |(customer, customer_name, email, id, start, end, auto_renew): HolderRow| {
+            Ok(VersionHolder {
+                customer: customer.parse().map_err(|_| unreadable("customer"))?,
+                customer_name,
+                email,
+                subscription: id.into(),
+                period: period(start, end)?,
+                auto_renew,
+            })
+        };
+        rows.into_iter().map(read).collect()
     }
 }

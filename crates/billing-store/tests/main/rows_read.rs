@@ -9,6 +9,7 @@ use billing_domain::audit::AuditFilter;
 use billing_domain::customer::Customer;
 use billing_domain::id::OrganizationId;
 use billing_domain::invoice::PaymentStatus;
+use billing_domain::message::{Message, MessageType, Payload};
 use billing_domain::store::{
     CreditNoteFilter, EventFilter, EventIngest, InvoiceFilter, Overviews, Page, PageRequest, Scope, SearchedBy, Store,
     Transaction, Window,
@@ -350,18 +351,54 @@ const SUBSCRIBED: &str = "INSERT INTO subscriptions
 fn running_subscriptions_are_told_without_reading_them() {
     let (store, organization, customer) = inhabited();
     let (mut ids, made): (_, &dyn Store) = (Ids::new(84), &*store);
-    made.run_for(&Scope::Customer(organization, customer.key), |tx, now| {
+    let subscribe = |tx: &mut dyn Transaction, now| {
         let plan = build::plan(&mut ids, "gold", now);
         let version = build::plan_version(&mut ids, &plan, now);
-        tx.subscriptions().insert(&build::subscription(&mut ids, customer.key, &version, build::days_from(now, 30)))
-    })
-    .expect("subscribed");
+        let held = build::subscription(&mut ids, customer.key, &version, build::days_from(now, 30));
+        tx.subscriptions().insert(&held).map(|()| version.id)
+    };
+    let version = made.run_for(&Scope::Customer(organization, customer.key), subscribe).expect("subscribed");
     [SUBSCRIBED, "VACUUM ANALYZE"].iter().for_each(|made| execute(store.url(), made).expect("made"));
     let read = rows_read_by(store.url(), organization, |tx| {
         let running = tx.plans().active_subscriptions(OffsetDateTime::now_utc()).expect("counted");
         assert_eq!(running.into_values().collect::<Vec<_>>(), [u64::from(CUSTOMERS) + 1]);
     });
     assert!(read <= 20, "{read} rows are read for the number of {CUSTOMERS} subscriptions");
+    // All of them end in the same instant.
+    let holders =
+        |tx: &mut dyn Transaction, after| tx.plans().list_holders(version, OffsetDateTime::now_utc(), &page(after));
+    let cursor = behind(store.url(), organization, 2, holders);
+    for (after, why) in [(None, "the first page of holders"), (cursor, "a page behind a cursor")] {
+        let read = rows_read_by(store.url(), organization, |tx| {
+            assert_eq!(holders(tx, after.clone()).expect("a page").items.len(), 50, "{why}");
+        });
+        assert!(read <= 50 * ROWS_EACH, "{why}: {read} rows are read to show 50");
+    }
+}
+
+/// The first customer's one message as often as there are customers.
+const TOLD: &str = "INSERT INTO messages
+    SELECT (jsonb_populate_record(message, jsonb_build_object('id', gen_random_uuid()))).*
+    FROM messages message, generate_series(1, 30000)";
+
+#[test]
+fn a_customers_messages_are_listed_from_the_newest_on() {
+    let (store, organization, customer) = inhabited();
+    let made: &dyn Store = &*store;
+    let tell = |tx: &mut dyn Transaction, now| {
+        let (id, payload) = (tx.messages().new_id(), Payload::Json("{}".to_owned()));
+        tx.messages().insert(Message::new((id, MessageType::CustomerCreated), Some(customer.key), (now, true), payload))
+    };
+    made.run_for(&Scope::Customer(organization, customer.key), tell).expect("told");
+    [TOLD, "VACUUM ANALYZE"].iter().for_each(|made| execute(store.url(), made).expect("made"));
+    let told = |tx: &mut dyn Transaction, after| tx.messages().list_of(customer.key, &page(after));
+    let cursor = behind(store.url(), organization, 2, told);
+    for (after, why) in [(None, "the first page of messages"), (cursor, "a page behind a cursor")] {
+        let read = rows_read_by(store.url(), organization, |tx| {
+            assert_eq!(told(tx, after.clone()).expect("a page").items.len(), 50, "{why}");
+        });
+        assert!(read <= 50 * ROWS_EACH, "{why}: {read} rows are read to show 50");
+    }
 }
 
 /// Pages of invoices with some statuses have those that the pages of all have, in their order.

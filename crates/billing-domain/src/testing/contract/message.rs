@@ -8,7 +8,7 @@ use crate::error::{Error, Refusal};
 use crate::id::{CustomerKey, InvoiceId, MessageId};
 use crate::message::{Message, MessageType, Payload};
 use crate::payment::{Payment, PaymentKind};
-use crate::store::{FeedPage, FeedRequest, Scope, Transaction};
+use crate::store::{FeedPage, FeedRequest, Page, PageRequest, Scope, Transaction};
 
 /// The id of no invoice.
 fn no_invoice() -> InvoiceId {
@@ -105,6 +105,43 @@ pub(super) fn undoes_messages_with_their_facts(harness: &Harness<'_>) {
     assert_eq!(together, [Ok(())]);
     place(&tenant);
     assert_eq!(texts(&feed(&tenant, &ALL)), ["2"], "and leaves no gap");
+}
+
+pub(super) fn lists_messages_of_a_customer(harness: &Harness<'_>) {
+    let [ours, theirs] = [Tenant::new(harness), Tenant::new(harness)];
+    let [acme, other] = ["acme", "other"].map(|id| ours.new_customer(id).key);
+    let namesake = theirs.new_customer("acme").key;
+    for (tenant, customer, data) in
+        [(&ours, acme, "1"), (&ours, other, "2"), (&theirs, namesake, "3"), (&ours, acme, "4")]
+    {
+        tenant.customer(customer, |tx, _| {
+            let id = tx.messages().new_id();
+            let told = Message { id, ..message(tx, Some(customer), data) };
+            tx.messages().insert(told)
+        });
+    }
+    let list = |customer, limit, after| {
+        let page = PageRequest { limit, after };
+        ours.look(|tx, _| tx.messages().list_of(customer, &page))
+    };
+    let data = |page: Page<Message>| page.items.into_iter().map(|message| message.payload).collect::<Vec<_>>();
+    let all = ["4", "1"].map(|data| Payload::Json(data.to_owned()));
+    assert_eq!(data(list(acme, 2, None)), all, "newest first, before it has a place in the feed");
+    place(&ours);
+    let first = list(acme, 1, None);
+    let next = first.next.clone();
+    assert_eq!((data(first), next.is_some()), (all[..1].to_vec(), true));
+    let rest = list(acme, 1, next);
+    assert_eq!((rest.next.clone(), data(rest)), (None, all[1..].to_vec()), "goes on behind the cursor");
+    assert_eq!(data(list(other, 9, None)), [Payload::Json("2".to_owned())], "each customer's own");
+    assert_eq!(data(list(namesake, 9, None)), [], "nobody else's");
+    let page = PageRequest { limit: 1, after: Some("x".to_owned()) };
+    let refused = ours.run(&Scope::Organization(ours.id), |tx, _| tx.messages().list_of(acme, &page));
+    assert!(refused.is_err(), "no cursor: {refused:?}");
+    let far_ahead = OffsetDateTime::UNIX_EPOCH + Duration::weeks(52 * 200);
+    place(&theirs);
+    while harness.feeds.drop_messages(far_ahead, 2).expect("dropped") {}
+    assert_eq!(data(list(acme, 9, None)), [], "dropped because of their age");
 }
 
 pub(super) fn keeps_feeds_apart(harness: &Harness<'_>) {

@@ -188,6 +188,7 @@ cases! {
         updates_and_deletes_plans,
         knows_what_is_held,
         counts_active_subscriptions,
+        lists_who_holds_a_version,
         judges_subscriptions_by_their_customers_time,
     }
     addon {
@@ -197,6 +198,7 @@ cases! {
     message {
         keeps_messages_in_one_order,
         undoes_messages_with_their_facts,
+        lists_messages_of_a_customer,
         keeps_feeds_apart,
         drops_old_messages,
         notes_what_falls_due,

@@ -11,7 +11,7 @@ use crate::plan::{
     ChargeBehavior, ChargeTiming, Component, ExternalLink, Plan, PlanVersion, PrepaidCharge, PriceAdjustment,
     PriceAdjustmentKind, RecurringCharge, TargetCustomer,
 };
-use crate::store::Scope;
+use crate::store::{PageRequest, Scope, VersionHolder};
 use crate::test_clock::TestClock;
 use crate::testing::build::{
     Ids, component, count_metric, customer, days_from, feature, plan, plan_version, recurring_charge, subscription,
@@ -206,6 +206,60 @@ pub(super) fn counts_active_subscriptions(harness: &Harness<'_>) {
         tx.subscriptions().update(&held)
     });
     assert_eq!(count(start + Duration::days(10)), BTreeMap::from([(gold.id, 2)]), "one was cut short");
+}
+
+pub(super) fn lists_who_holds_a_version(harness: &Harness<'_>) {
+    let [tenant, theirs] = [Tenant::new(harness), Tenant::new(harness)];
+    let (_, gold) = tenant.new_plan("gold");
+    let (_, silver) = tenant.new_plan("silver");
+    let (start, day) = (tenant.now(), Duration::days(1));
+    let clock = tenant.new_clock(start - 400 * day);
+    #[rustfmt::skip]
+    let held = [
+        // customer, version, starts,            lasts, by the clock
+        ("late",     &gold,   start - day,       31,    false),
+        ("same",     &gold,   start - day,       30,    false),
+        ("same too", &gold,   start - day,       30,    false),
+        ("to come",  &gold,   start + day,       30,    false),
+        ("over",     &gold,   start - 9 * day,   3,     false),
+        ("silver",   &silver, start - day,       30,    false),
+        ("tested",   &gold,   start - 401 * day, 30,    true),
+        ("not yet",  &gold,   start - day,       30,    true),
+    ];
+    let mut ids = BTreeMap::new();
+    for (name, version, start, days, by_clock) in held {
+        let holder = if by_clock { tenant.new_customer_of(&clock, name) } else { tenant.new_customer(name) };
+        let held = tenant.build(|ids| subscription(ids, holder.key, version, days_from(start, days)));
+        tenant.customer(holder.key, |tx, _| tx.subscriptions().insert(&held));
+        ids.insert(name, held);
+    }
+    let list = |tenant: &Tenant<'_>, limit, after| {
+        let page = PageRequest { limit, after };
+        tenant.look(|tx, _| tx.plans().list_holders(gold.id, start, &page))
+    };
+    let names =
+        |holders: &[VersionHolder]| holders.iter().map(|one| one.customer.as_str().to_owned()).collect::<Vec<_>>();
+    let all = list(&tenant, 9, None);
+    let mut same = ["same", "same too"];
+    same.sort_by_key(|name| ids[name].id);
+    assert_eq!(names(&all.items), ["tested", same[0], same[1], "late"], "by end, each by its customer's own time");
+    assert_eq!(all.next, None);
+    let first = &all.items[0];
+    assert_eq!(
+        (first.subscription, first.period, first.auto_renew),
+        (ids["tested"].id, ids["tested"].period, ids["tested"].auto_renew)
+    );
+    let mut by_two = list(&tenant, 2, None);
+    let rest = list(&tenant, 2, by_two.next.take());
+    assert_eq!(
+        (by_two.items, rest.items, rest.next),
+        (all.items[..2].to_vec(), all.items[2..].to_vec(), None),
+        "goes on between equal ends"
+    );
+    assert_eq!(list(&theirs, 9, None).items, [], "nobody else's");
+    let page = PageRequest { limit: 1, after: Some("x".to_owned()) };
+    let refused = tenant.run(&Scope::Organization(tenant.id), |tx, _| tx.plans().list_holders(gold.id, start, &page));
+    assert!(refused.is_err(), "no cursor: {refused:?}");
 }
 
 pub(super) fn judges_subscriptions_by_their_customers_time(harness: &Harness<'_>) {

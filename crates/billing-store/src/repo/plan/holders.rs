@@ -1,7 +1,7 @@
 //! Who holds a plan. Each subscription is held against the time that its customer lives at: that of the test clock, or else
 //! the present.
 
-use diesel::sql_types::{BigInt, Bool, Nullable, Timestamptz, Uuid as SqlUuid};
+use diesel::sql_types::{BigInt, Bool, Nullable, Text, Timestamptz, Uuid as SqlUuid};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
@@ -71,5 +71,47 @@ statement! {
         ) parts
         GROUP BY plan_version_id
         HAVING sum(subscriptions) > 0"
+    }
+}
+
+/// A holder as it is read: the customer's own id, name and e-mail address; the subscription, its start and end, and whether it renews.
+pub(super) type HolderRow = (String, Option<String>, Option<String>, Uuid, OffsetDateTime, OffsetDateTime, bool);
+
+statement! {
+    /// The subscriptions to a plan version that run, behind a place, by end and id. Those of customers in real time are read in that order
+    /// and no more of them than are wanted; those of customers under a test clock are few.
+    ListHolders -> (Text, Nullable<Text>, Nullable<Text>, SqlUuid, Timestamptz, Timestamptz, Bool) {
+        "WITH wanted AS (
+            SELECT " organization: Uuid as SqlUuid; " AS organization_id, " version: Uuid as SqlUuid; " AS plan_version_id,
+                " now: OffsetDateTime as Timestamptz; " AS now, " after_at: OffsetDateTime as Timestamptz; " AS after_at,
+                " after_id: Uuid as SqlUuid; " AS after_id, " limit: i64 as BigInt; " AS rows
+        ), in_real_time AS (
+            SELECT customers.customer_id, customers.name, customers.email, held.id, held.start_at, held.end_at, held.auto_renew
+            FROM subscriptions held
+            JOIN customers USING (organization_id, customer_key)
+            WHERE organization_id = (SELECT organization_id FROM wanted)
+                AND held.plan_version_id = (SELECT plan_version_id FROM wanted)
+                AND (held.end_at, held.id) > ((SELECT after_at FROM wanted), (SELECT after_id FROM wanted))
+                AND held.end_at > (SELECT now FROM wanted)
+                AND held.start_at <= (SELECT now FROM wanted)
+                AND customers.test_clock_id IS NULL
+            ORDER BY held.end_at, held.id
+            LIMIT (SELECT rows FROM wanted)
+        ), of_test_clocks AS (
+            SELECT customers.*, " [TEST_TIME] " AS now
+            FROM wanted
+            JOIN test_clocks clock USING (organization_id)
+            JOIN customers ON customers.organization_id = clock.organization_id AND customers.test_clock_id = clock.id
+        )
+        SELECT * FROM in_real_time
+        UNION ALL
+        SELECT living.customer_id, living.name, living.email, held.id, held.start_at, held.end_at, held.auto_renew
+        FROM of_test_clocks living
+        JOIN wanted USING (organization_id)
+        JOIN subscriptions held USING (organization_id, customer_key, plan_version_id)
+        WHERE held.start_at <= living.now AND held.end_at > living.now
+            AND (held.end_at, held.id) > (after_at, after_id)
+        ORDER BY end_at, id
+        LIMIT (SELECT rows FROM wanted)"
     }
 }
