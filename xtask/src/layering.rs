@@ -11,7 +11,7 @@ use cargo_metadata::{DependencyKind, Metadata, MetadataCommand, PackageId};
 #[rustfmt::skip]
 const ALLOWED: [(&str, &[&str]); 8] = [
     ("billing-audit", &["diesel", "pq-sys", "uuid"]),
-    ("billing-console", &["billing-domain", "maud", "serde_json", "time"]),
+    ("billing-console", &["billing-domain", "maud", "plotters", "serde_json", "time"]),
     ("billing-domain", &["bigdecimal", "serde", "serde_json", "sqlparser", "thiserror", "time", "uuid"]),
     ("billing-http", &[
         "actix-http", "actix-service", "actix-tls", "actix-web", "anyhow", "argon2", "bigdecimal", "billing-audit", "billing-console", "billing-domain", "billing-outbound",

@@ -372,7 +372,6 @@ pub const NO_COMPONENTS: &str = "Nothing is charged by usage.";
 pub const NO_CURVE: &str = "These prices cannot be drawn.";
 pub const CURVE_EXPLAINED: &str =
     "What so many units cost in one interval, before price adjustments and tax. The marks are the bounds of the tiers.";
-pub const UP_TO: &str = "up to";
 pub const COMPARE_VERSIONS: &str = "Compare versions";
 pub const COMPARE: &str = "Compare";
 pub const COMPARED_FROM: &str = "From";

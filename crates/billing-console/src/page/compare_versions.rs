@@ -253,13 +253,13 @@ fn component(pair: &Pair<'_>, id: &str, rows: &[Row]) -> Markup {
                 Err(failure) => { (failed_part(failure)) }
                 Ok(curves) if curves.iter().all(|(currency, _)| show::code(currency) == show::code(curves[0].0)) => {
                     @let both: Vec<&PriceCurve> = curves.iter().map(|(_, curve)| curve).collect();
-                    (price_curve::chart(&both, curves[0].0, &title))
+                    (price_curve::picture(&both, curves[0].0, &title))
                     (price_curve::table(&both, curves[0].0))
                 }
                 // Amounts in two currencies have no common scale.
                 Ok(curves) => { @for (currency, curve) in curves {
                     h3 { (curve.name) }
-                    (price_curve::chart(&[curve], currency, &format!("{title}, {}", curve.name)))
+                    (price_curve::picture(&[curve], currency, &format!("{title}, {}", curve.name)))
                     (price_curve::table(&[curve], currency))
                 } }
             }

@@ -71,7 +71,7 @@ fn shown(plan: &Value, version: &Value) -> Markup {
                 @match PriceCurve::of(called(version), component) {
                     Err(failure) => { (failed_part(&failure)) }
                     Ok(curve) => {
-                        (price_curve::chart(&[&curve], currency, &format!("{}: {metric}", text::PRICE_CURVES)))
+                        (price_curve::picture(&[&curve], currency, &format!("{}: {metric}", text::PRICE_CURVES)))
                         (price_curve::table(&[&curve], currency))
                     }
                 }

@@ -8,12 +8,10 @@ use billing_domain::tier::{BatchRounding, Tier, TierPrice, TierSchedule};
 use maud::{Markup, html};
 use serde_json::Value;
 
+use super::chart::{self, number_of};
 use crate::api::Failure;
 use crate::{show, text};
 
-/// Size of the picture, in its own units.
-const WIDTH: f64 = 960.0;
-const HEIGHT: f64 = 220.0;
 /// Prices asked for along the picture, beside those at the bounds of tiers.
 const SAMPLES: u32 = 96;
 /// Units in the picture where no tier says how far it should go.
@@ -86,51 +84,32 @@ fn reach(curves: &[&PriceCurve]) -> (BTreeSet<BigDecimal>, BigDecimal) {
     (bounds, widest)
 }
 
-/// A number to draw by. Figures are shown from their digits, never from this.
+/// A number to draw by.
 fn drawn(number: &BigDecimal) -> f64 {
-    plain(number).parse::<f64>().ok().filter(|drawn| drawn.is_finite()).unwrap_or(0.0)
-}
-
-/// A share of a length, of a whole that may be nothing.
-fn scaled(part: &BigDecimal, whole: &BigDecimal, length: f64) -> f64 {
-    let whole = drawn(whole);
-    if whole > 0.0 { length * drawn(part) / whole } else { 0.0 }
+    number_of(&plain(number))
 }
 
 /// A line for each of the curves, which are in one currency: through the bounds of their tiers and beyond.
-pub(super) fn chart(curves: &[&PriceCurve], currency: &Value, title: &str) -> Markup {
+pub(super) fn picture(curves: &[&PriceCurve], currency: &Value, title: &str) -> Markup {
     let (bounds, widest) = reach(curves);
     // A tier begins behind its bound: a price that jumps there is asked for on both sides.
     let step = &widest / BigDecimal::from(10_000);
     let mut asked: BTreeSet<BigDecimal> = bounds.iter().flat_map(|bound| [bound.clone(), bound + &step]).collect();
     asked.extend((0..=SAMPLES).map(|place| &widest * BigDecimal::from(place) / BigDecimal::from(SAMPLES)));
     asked.insert(step);
-    let lines = curves.iter().map(|curve| asked.iter().map(|quantity| (quantity, curve.price(quantity))).collect());
-    let lines: Vec<Vec<(&BigDecimal, BigDecimal)>> = lines.collect();
-    let highest = lines.iter().flatten().map(|(_, price)| price).max().cloned().unwrap_or_default();
-    let points = lines.iter().map(|line| {
-        let at = |(quantity, price): &(&BigDecimal, BigDecimal)| {
-            let (x, y) = (scaled(quantity, &widest, WIDTH), HEIGHT - scaled(price, &highest, HEIGHT));
-            format!("{x:.1},{y:.1}")
-        };
-        line.iter().map(at).collect::<Vec<_>>().join(" ")
-    });
+    let line =
+        |curve: &&PriceCurve| asked.iter().map(|quantity| (drawn(quantity), drawn(&curve.price(quantity)))).collect();
+    let lines: Vec<Vec<(f64, f64)>> = curves.iter().map(line).collect();
+    let marks: Vec<f64> = bounds.iter().map(drawn).collect();
     html! {
-        figure.chart.curve {
-            p.quiet { (text::UP_TO) " " (show::amount(&plain(&highest).into(), currency)) }
-            svg viewBox={ "0 -3 " (WIDTH) " " (HEIGHT + 6.0) } preserveAspectRatio="none" role="img" aria-label=(title) {
-                @for bound in &bounds {
-                    @let x = format!("{:.1}", scaled(bound, &widest, WIDTH));
-                    line x1=(x) x2=(x) y1="0" y2=(HEIGHT) { title { (show::number(&plain(bound).into())) } }
-                }
-                @for (place, points) in points.enumerate() { polyline.second[place > 0] points=(points) {} }
-            }
+        figure.chart {
+            p.quiet { (show::code(currency)) }
+            (chart::lines(&lines, &marks, drawn(&widest), title))
             figcaption {
-                span { "0" }
                 @if curves.len() > 1 { @for (place, curve) in curves.iter().enumerate() {
                     span.key.second[place > 0] { (curve.name) }
                 } }
-                span { (show::number(&plain(&widest).into())) " " (text::SOME_UNITS) }
+                span { (text::SOME_UNITS) }
             }
         }
     }
@@ -219,22 +198,35 @@ mod tests {
 
     #[test]
     fn a_line_begins_at_nothing_and_ends_at_the_top() {
-        let drawn = chart(&[&curve(false)], &json!("USD"), "Calls <b>").into_string();
-        let points = drawn.split("points=\"").nth(1).and_then(|rest| rest.split('"').next()).expect("a line");
-        let points: Vec<&str> = points.split(' ').collect();
-        assert_eq!((points[0], points[points.len() - 1]), ("0.0,220.0", "960.0,0.0"), "{drawn}");
-        // 1,000 of 1,500 units is at 640 of 960: 9.90 of 14.90 there, all of it just behind.
-        let bound = points.iter().position(|point| *point == "640.0,73.8").expect("the bound");
-        assert_eq!(points[bound + 1], "640.1,0.0", "it jumps behind the bound");
-        assert!(drawn.contains("Calls &lt;b&gt;") && drawn.contains(">14.90 <"), "{drawn}");
-        assert_eq!(drawn.matches("<line").count(), 2, "a mark at each bound");
+        let drawn = picture(&[&curve(false)], &json!("USD"), "Calls <b>").into_string();
+        let points = |line: &str| -> Vec<(f64, f64)> {
+            let points = line.split("points=\"").nth(1).and_then(|rest| rest.split('"').next()).expect("points");
+            let pair = |point: &str| point.split_once(',').map(|(x, y)| (number_of(x), number_of(y))).expect("two");
+            points.split_whitespace().map(pair).collect()
+        };
+        // The axes are drawn by lines, too; that of prices alone has so many points.
+        let all: Vec<_> = drawn.split("<polyline").skip(1).map(points).collect();
+        let line = all.iter().max_by_key(|line| line.len()).expect("a line");
+        let (first, last) = (line[0], line[line.len() - 1]);
+        let [left, bottom, right, top] = [first.0, first.1, last.0, last.1];
+        assert!(left < right && top < bottom, "{first:?} {last:?}");
+        // 1,000 of 1,500 units is at two thirds: 9.90 of 14.90 there, all of it just behind.
+        let x = left + (right - left) * 2.0 / 3.0;
+        let bound = line.iter().position(|(at, _)| (at - x).abs() <= 2.0).expect("the bound");
+        let high = bottom - (bottom - top) * 9.9 / 14.9;
+        assert!((line[bound].1 - high).abs() <= 2.0, "{:?} is not at {high}", line[bound]);
+        assert!(
+            line[bound..bound + 3].iter().any(|(at, y)| (at - x).abs() <= 2.0 && (y - top).abs() <= 2.0),
+            "it jumps: {line:?}"
+        );
+        assert!(drawn.contains("Calls &lt;b&gt;") && drawn.contains(">USD<"), "{drawn}");
     }
 
     #[test]
-    fn what_costs_nothing_is_drawn_at_the_bottom() {
+    fn what_costs_nothing_is_drawn_and_what_cannot_be_is_refused() {
         let free = json!({"tiers": [{"type": "free", "range_start": 0, "range_end": null}]});
-        let drawn = chart(&[&PriceCurve::of(String::new(), &free).expect("tiers")], &json!("USD"), "").into_string();
-        assert!(drawn.contains("960.0,220.0") && !drawn.contains("NaN") && !drawn.contains("inf"), "{drawn}");
+        let drawn = picture(&[&PriceCurve::of(String::new(), &free).expect("tiers")], &json!("USD"), "").into_string();
+        assert!(!drawn.contains("NaN") && !drawn.contains("inf"), "{drawn}");
         let broken = json!({"tiers": [{"type": "free", "range_start": 5, "range_end": null}]});
         assert!(PriceCurve::of(String::new(), &broken).is_err(), "the engine takes no gap");
     }

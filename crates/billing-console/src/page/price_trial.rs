@@ -35,7 +35,7 @@ pub(super) fn shown(preview: &Value, zone: &ViewerZone) -> Markup {
             @match PriceCurve::of(metric.clone(), component) {
                 Err(failure) => { (failed_part(&failure)) }
                 Ok(curve) => {
-                    (price_curve::chart(&[&curve], currency, &format!("{}: {metric}", text::PRICE_CURVES)))
+                    (price_curve::picture(&[&curve], currency, &format!("{}: {metric}", text::PRICE_CURVES)))
                     (price_curve::table(&[&curve], currency))
                 }
             }

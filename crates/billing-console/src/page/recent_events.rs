@@ -5,8 +5,7 @@ use serde_json::Value;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
-use super::bar_chart::bar_chart;
-use super::customer_path;
+use super::{chart, customer_path};
 use crate::visit::escaped;
 use crate::zone::ViewerZone;
 use crate::{show, text};
@@ -19,11 +18,10 @@ pub(super) fn recent_events(events: &Value, zone: &ViewerZone) -> Markup {
         section {
             h2 { (text::RECENT_EVENTS) }
             (figures(events, minutes))
-            @if let [first, .., last] = minutes {
+            @if !minutes.is_empty() {
                 @let bar = |minute: &'_ Value| clock(&minute["start"], zone);
                 @let bars: Vec<_> = minutes.iter().map(|minute| (bar(minute), &minute["event_count"])).collect();
-                @let ends = [show::instant(&first["start"], zone), show::instant(&last["start"], zone)];
-                (bar_chart(&bars, &ends, text::EVENTS_BY_MINUTE))
+                figure.chart { (chart::bars(&bars, text::EVENTS_BY_MINUTE)) }
                 details { summary { (text::EVENTS_BY_MINUTE) } (table(minutes, zone)) }
             }
         }

@@ -3,8 +3,7 @@
 use maud::{Markup, html};
 use serde_json::Value;
 
-use super::bar_chart::bar_chart;
-use super::customer_path;
+use super::{chart, customer_path};
 use crate::api::Failure;
 use crate::route::Outcome;
 use crate::visit::{Visit, escaped};
@@ -53,7 +52,7 @@ pub async fn show<'v>(visit: &'v Visit<'v>) -> Result<Outcome, Failure> {
         }
         (limits(&access))
         @if days.is_empty() { p.empty { (text::NO_EVENTS) } } @else {
-            (chart(days, &format!("{heading}: {title}")))
+            (picture(days, &format!("{heading}: {title}")))
             (table(days))
         }
     };
@@ -75,15 +74,10 @@ fn limits(access: &Value) -> Markup {
 }
 
 /// A bar for each day.
-fn chart(days: &[Value], title: &str) -> Markup {
+fn picture(days: &[Value], title: &str) -> Markup {
     let name = |day: &Value| show::plain(&day["start"]).get(..10).unwrap_or_default().to_owned();
     let bars: Vec<_> = days.iter().map(|day| (name(day), &day["quantity"])).collect();
-    let ends: Vec<Markup> = match days {
-        [] => Vec::new(),
-        [only] => vec![show::day(&only["start"])],
-        [first, .., last] => vec![show::day(&first["start"]), show::day(&last["start"])],
-    };
-    bar_chart(&bars, &ends, title)
+    html! { figure.chart { (chart::bars(&bars, title)) } }
 }
 
 /// Days with what was used on each, the last first.

@@ -167,7 +167,7 @@ fn a_plan_is_built_as_the_api_makes_it_with_the_price_that_is_billed() {
         "markup of others stays text"
     );
     assert_eq!(form.value("components.0.quantity"), "2345.5", "what was typed stays");
-    assert_eq!(tried.matches("<polyline").count(), 1, "its curve is drawn");
+    assert_eq!(tried.matches("stroke=\"#1D4ED8\"").count(), 2, "its curve is drawn, on two pictures");
 
     let plan = plan_of(&form.save());
     let by_api = world.post("/api/plans/", &graduated(&metric)).ok(201).id("plan_id");
