@@ -4,7 +4,8 @@
 //! was due. Load, service and Postgres share the machine's processors, where the clients of a load would be on machines of
 //! their own: so they run at the lowest priority, which leaves them what nobody else wants. A small part of what is lost is
 //! their work all the same: therefore quiet times below [`QUIET_MS_MIN`] count as that. A machine is faster or slower from minute
-//! to minute, so the quiet times are measured again before each load, and a load is held against the shorter of those before and after it.
+//! to minute, and the p99 of some hundred calls is the third longest of them: of two quiet times one is up to four times the other. So
+//! each load comes in turns with quiet times, and the median of its p99s is held against the median of those around them.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,12 +20,15 @@ use super::attack::{Attack, Tally};
 use super::loads::{self, Named};
 use super::tenant::{CUSTOMER, Tenant};
 use super::{eager, modest};
+use crate::bench::beside::median;
 use crate::bench::load::Client;
 use crate::bench::stage::Stage;
 
-/// How long the other tenant's calls are measured under each load.
+/// How often each load comes.
+const TURNS: usize = 3;
+/// How long the other tenant's calls are measured under a load each time.
 const SPAN: Duration = Duration::from_secs(8);
-/// How long they are measured quiet before each load, and behind the last.
+/// How long they are measured quiet before each, and behind the last.
 const QUIET_SPAN: Duration = Duration::from_secs(6);
 /// How long a load goes on before, and how long everything rests after it.
 const LEAD: Duration = Duration::from_secs(1);
@@ -71,12 +75,10 @@ pub fn run(stage: &Stage, matching: &str) -> anyhow::Result<()> {
     let (eager, modest) = (eager(stage)?, modest(stage)?);
     let addr = stage.service.addr;
     println!(
-        "wanted: p99 within {TIMES_MAX} times the quiet one beside it, or {QUIET_MS_MIN} ms where that is more; 0 refused\n"
+        "wanted: p99 within {TIMES_MAX} times the quiet one, or {QUIET_MS_MIN} ms where that is more, by medians; 0 refused\n"
     );
-    println!(
-        "| load | quiet before, after: p99, ms | p99, ms | times quiet | refused | slowest, ms | the load: answered, refused | |"
-    );
-    println!("|---|---:|---:|---:|---:|---|---|---|");
+    println!("| load | quiet p99s, ms | p99s, ms | medians | refused | slowest, ms | the load: answered, refused | |");
+    println!("|---|---|---|---:|---:|---|---|---|");
     let (mut broken, mut refused_quiet) = (Vec::new(), 0);
     let mut quiet = || {
         let mut measured = measure(addr, &modest, QUIET_SPAN);
@@ -87,16 +89,26 @@ pub fn run(stage: &Stage, matching: &str) -> anyhow::Result<()> {
     for (name, attack) in
         all(stage, &eager)?.iter().filter(|(name, _)| matching.split(',').any(|text| name.contains(text)))
     {
-        let (mut measured, tally) = under(addr, &modest, attack)?;
-        ensure!(loads::is_alive(addr), "the service does not answer after {name}");
-        thread::sleep(REST);
-        let after = quiet();
-        let (p99, (worst_ms, worst)) = (measured.p99(), measured.worst());
-        let times = p99 / before.min(after).max(QUIET_MS_MIN);
-        let holds = times <= TIMES_MAX && measured.refused == 0;
+        let (mut all, mut quiet_p99s, mut p99s) = (Measured::default(), vec![before], Vec::new());
+        let tally = Tally::default();
+        for _ in 0..TURNS {
+            let mut measured = under(addr, &modest, attack, &tally)?;
+            ensure!(loads::is_alive(addr), "the service does not answer after {name}");
+            thread::sleep(REST);
+            p99s.push(measured.p99());
+            quiet_p99s.push(quiet());
+            all.latencies.extend(measured.latencies);
+            all.refused += measured.refused;
+        }
+        before = quiet_p99s.last().copied().unwrap_or_default();
+        let times = median(&p99s) / median(&quiet_p99s).max(QUIET_MS_MIN);
+        let holds = times <= TIMES_MAX && all.refused == 0;
+        let (worst_ms, worst) = all.worst();
         println!(
-            "| {name} | {before:.1}, {after:.1} | {p99:.1} | {times:.1} | {} | {worst_ms:.0} {worst} | {}, {} | {} |",
-            measured.refused,
+            "| {name} | {} | {} | {times:.1} | {} | {worst_ms:.0} {worst} | {}, {} | {} |",
+            listed(&quiet_p99s),
+            listed(&p99s),
+            all.refused,
             tally.answered.load(Ordering::Relaxed),
             tally.refused.load(Ordering::Relaxed),
             if holds { "holds" } else { "BROKEN" },
@@ -104,7 +116,6 @@ pub fn run(stage: &Stage, matching: &str) -> anyhow::Result<()> {
         if !holds {
             broken.push(*name);
         }
-        before = after;
     }
     ensure!(refused_quiet == 0, "{refused_quiet} calls were refused although nobody else was there");
     ensure!(broken.is_empty(), "another tenant feels {}: {}", broken.len(), broken.join(", "));
@@ -123,11 +134,11 @@ fn all<'l>(stage: &'l Stage, tenant: &'l Tenant) -> anyhow::Result<Vec<Named<'l>
         ("2,000 slow bodies", loads::slow_bodies(2_000)),
         ("4,500 slow heads", loads::slow_heads(4_500)),
         ("usage of 29 days, unique and rate", loads::gets(tenant, 24, metrics.to_vec())),
-        ("back-dated subscriptions", loads::back_dated(tenant, 18, 20)?),
+        ("back-dated subscriptions", loads::back_dated(tenant, 18, 20 * TURNS as u64)?),
         ("draft invoices", loads::gets(tenant, 16, drafts)),
         ("a heavy custom metric", loads::gets(tenant, 8, vec![tenant.usage(&tenant.custom, 29)])),
         ("a long advance", loads::long_advance(tenant)),
-        ("an import beside", loads::import(stage, tenant)?),
+        ("an import beside", loads::import(stage, tenant)),
         ("access checks", loads::gets(tenant, 64, vec![access])),
         ("idempotent doubles", loads::doubles(tenant, 32)),
         ("lists with large pages", loads::gets(tenant, 16, lists.to_vec())),
@@ -138,20 +149,23 @@ fn all<'l>(stage: &'l Stage, tenant: &'l Tenant) -> anyhow::Result<Vec<Named<'l>
     ])
 }
 
-fn under(addr: SocketAddr, tenant: &Tenant, attack: &Attack<'_>) -> anyhow::Result<(Measured, Tally)> {
-    let (done, tally) = (AtomicBool::new(false), Tally::default());
-    let measured = thread::scope(|scope| {
+fn listed(p99s: &[f64]) -> String {
+    p99s.iter().map(|p99| format!("{p99:.1}")).collect::<Vec<_>>().join(", ")
+}
+
+fn under(addr: SocketAddr, tenant: &Tenant, attack: &Attack<'_>, tally: &Tally) -> anyhow::Result<Measured> {
+    let done = AtomicBool::new(false);
+    thread::scope(|scope| {
         let attacking = scope.spawn(|| {
             // Of this thread, and of those that it begins.
             setpriority_process(None, LOAD_NICENESS).context("no lower priority")?;
-            attack.run(addr, &done, &tally)
+            attack.run(addr, &done, tally)
         });
         thread::sleep(LEAD);
         let measured = measure(addr, tenant, SPAN);
         done.store(true, Ordering::Relaxed);
         attacking.join().expect("no panic").map(|()| measured)
-    })?;
-    Ok((measured, tally))
+    })
 }
 
 /// The tenant's calls, each kind by a client of its own.

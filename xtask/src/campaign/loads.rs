@@ -4,7 +4,7 @@ use std::fs;
 use std::io::Write;
 use std::net::SocketAddr;
 use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -99,8 +99,9 @@ pub fn back_dated(tenant: &Tenant, clients: usize, each: u64) -> anyhow::Result<
     for client in 0..clients {
         (0..each).try_for_each(|n| tenant.customer(&id(client, n), None))?;
     }
-    let request = move |client: usize, n: u64| {
-        let body = tenant.subscription(&id(client, n), &tenant.daily, "2010-01-01");
+    let next = numbers(clients);
+    let request = move |client: usize, _| {
+        let body = tenant.subscription(&id(client, next(client)), &tenant.daily, "2010-01-01");
         tenant.posting("/api/subscriptions/", &body.to_string())
     };
     Ok(Attack::Forgotten(clients, Duration::from_millis(400), Box::new(request)))
@@ -143,9 +144,11 @@ pub fn audits(tenant: &Tenant) -> Attack<'_> {
 
 /// New customers, each with a subscription.
 pub fn creations(tenant: &Tenant, clients: usize) -> Attack<'_> {
+    let next = numbers(clients);
     Attack::Calls(
         clients,
-        Box::new(move |client, n| {
+        Box::new(move |client, _| {
+            let n = next(client);
             let id = format!("new-{client}-{}", n / 2);
             if n % 2 == 0 {
                 return tenant.posting("/api/customers/", &customer(&id).to_string());
@@ -154,6 +157,12 @@ pub fn creations(tenant: &Tenant, clients: usize) -> Attack<'_> {
             tenant.posting("/api/subscriptions/", &body.to_string())
         }),
     )
+}
+
+/// The number of a client's next request, also when the load comes again.
+fn numbers(clients: usize) -> impl Fn(usize) -> u64 {
+    let sent: Vec<AtomicU64> = (0..clients).map(|_| AtomicU64::new(0)).collect();
+    move |client| sent[client].fetch_add(1, Ordering::Relaxed)
 }
 
 /// One request with one `Idempotency-Key`, again and again.
@@ -165,18 +174,15 @@ pub fn doubles(tenant: &Tenant, clients: usize) -> Attack<'_> {
     )
 }
 
-/// A file of events, imported by a process of its own that is stopped at the end.
-///
-/// # Errors
-/// When the file cannot be written.
-pub fn import<'l>(stage: &'l Stage, tenant: &'l Tenant) -> anyhow::Result<Attack<'l>> {
-    let path = stage.folder().join("beside.jsonl");
-    let mut file = std::io::BufWriter::new(fs::File::create(&path)?);
-    for _ in 0..IMPORTED {
-        writeln!(file, "{}", tenant.event())?;
-    }
-    file.flush()?;
-    Ok(Attack::Other(Box::new(move |done: &AtomicBool| {
+/// A file of new events, imported by a process of its own that is stopped at the end.
+pub fn import<'l>(stage: &'l Stage, tenant: &'l Tenant) -> Attack<'l> {
+    Attack::Other(Box::new(move |done: &AtomicBool| {
+        let path = stage.folder().join("beside.jsonl");
+        let mut file = std::io::BufWriter::new(fs::File::create(&path)?);
+        for _ in 0..IMPORTED {
+            writeln!(file, "{}", tenant.event())?;
+        }
+        file.flush()?;
         let mut import = stage.program();
         import.arg("import-events").arg(&path).env("BILLING_API_KEY", &tenant.key);
         let mut import = import.stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
@@ -187,7 +193,7 @@ pub fn import<'l>(stage: &'l Stage, tenant: &'l Tenant) -> anyhow::Result<Attack
         drop(import.kill());
         import.wait()?;
         Ok(())
-    })))
+    }))
 }
 
 /// Whether the service answers at all.

@@ -114,15 +114,17 @@ impl Axes<'_> {
         size: &Size,
     ) -> Result<Chart<'a, 'p>, Fault> {
         let height = |place: &f64| figure(*place, self.top);
-        let width = |label: &str| u32::try_from(label.len()).unwrap_or_default() * DIGIT_WIDTH;
+        // However long a label is, most of the picture is left.
+        let room =
+            |label: &str| u32::try_from(label.len()).unwrap_or_default().saturating_mul(DIGIT_WIDTH).min(size.1 / 3);
         // The last label below stands half beyond the end.
-        let right = width(&(self.name)(self.x.1)) / 2;
+        let right = room(&(self.name)(self.x.1)) / 2;
         let grid = ShapeStyle::from(GRID).stroke_width(SCALE);
         let mut chart = chart
             .margin(8 * SCALE)
             .margin_right(8 * SCALE + right)
             .x_label_area_size(26 * SCALE)
-            .y_label_area_size(width(&height(&self.top)) + 20 * SCALE)
+            .y_label_area_size(room(&height(&self.top)) + 20 * SCALE)
             .build_cartesian_2d(self.x.0..self.x.1, 0.0..self.top)?;
         chart
             .configure_mesh()
@@ -212,6 +214,20 @@ mod tests {
         ];
         for (place, end, written, why) in cases {
             assert_eq!(figure(place, end), written, "{why}");
+        }
+    }
+
+    #[test]
+    fn whatever_the_figures_are_there_is_a_picture() {
+        for digits in
+            ["5e-324", "1e-300", "0.000000000000001", "99999999999999999999.5", "1e300", "1.7976931348623157e308"]
+        {
+            let number = number_of(digits);
+            let drawn = lines(&[vec![(0.0, 0.0), (number, number)]], &[number], number, "");
+            assert!(drawn.0.contains("<svg") && !drawn.0.contains("NaN"), "{digits}: {}", drawn.0);
+            let quantity = Value::from(number);
+            let drawn = bars(&[("2026-01-01".to_owned(), &quantity), (String::new(), &Value::Null)], "");
+            assert!(drawn.0.contains("<svg") && !drawn.0.contains("NaN"), "{digits}: {}", drawn.0);
         }
     }
 
