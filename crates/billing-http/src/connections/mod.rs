@@ -5,6 +5,7 @@
 //! takes a place that somebody with a request could have. So those are closed here: when they have waited too long, and when there are
 //! too many of them, first those on which nobody ever showed a key, and of them the longest waiting. New ones never close others.
 
+mod head_lines;
 mod paced;
 
 use std::collections::BTreeMap;

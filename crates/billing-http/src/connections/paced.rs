@@ -18,6 +18,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::time::{Sleep, sleep, timeout};
 
 use super::Listed;
+use super::head_lines::HeadLines;
 
 /// Bytes that are read before the request is looked at again: what a connection's buffer has room for from the start.
 const PIECE_BYTES: usize = 8 * 1024;
@@ -48,6 +49,7 @@ pub struct Intake {
     has_large_head: AtomicBool,
     /// Drops of a head that has not come to its end.
     drops: AtomicU32,
+    lines: HeadLines,
     paused: Mutex<Option<Waker>>,
     large_heads: Arc<AtomicUsize>,
 }
@@ -60,6 +62,7 @@ impl Intake {
             is_discarded: AtomicBool::new(false),
             has_large_head: AtomicBool::new(false),
             drops: AtomicU32::new(0),
+            lines: HeadLines::new(),
             paused: Mutex::default(),
             large_heads: Arc::clone(large_heads),
         }
@@ -80,6 +83,7 @@ impl Intake {
     pub fn turn(&self, is_discarded: bool) {
         self.is_discarded.store(is_discarded, Ordering::Relaxed);
         self.drops.store(0, Ordering::Relaxed);
+        self.lines.begin();
         self.take();
     }
 
@@ -181,15 +185,20 @@ impl<S> Paced<S> {
         Poll::Ready(())
     }
 
-    fn came(&mut self, bytes: usize) {
-        self.piece += bytes;
+    fn came(&mut self, bytes: &mut [u8]) {
+        self.piece += bytes.len();
         let Self { listed, .. } = self;
         if !listed.is_paced() {
             return;
         }
         if listed.is_at_work() {
-            listed.intake().untaken.fetch_add(bytes, Ordering::Relaxed);
-        } else if !listed.intake().has_room_for_head(bytes) {
+            listed.intake().untaken.fetch_add(bytes.len(), Ordering::Relaxed);
+            return;
+        }
+        if !listed.intake().is_discarded.load(Ordering::Relaxed) {
+            listed.intake().lines.check(bytes);
+        }
+        if !listed.intake().has_room_for_head(bytes.len()) {
             listed.close_crowded();
         }
     }
@@ -261,7 +270,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Paced<S> {
         let before = buffer.filled().len();
         let read = Pin::new(&mut this.stream).poll_read(context, buffer);
         match read {
-            Poll::Ready(Ok(())) => this.came(buffer.filled().len() - before),
+            Poll::Ready(Ok(())) => this.came(&mut buffer.filled_mut()[before..]),
             Poll::Ready(Err(_)) => {}
             Poll::Pending => this.piece = 0,
         }

@@ -111,6 +111,49 @@ fn tls_is_served_with_a_certificate() {
     assert!(!read_all(&mut plain).contains("HTTP/1.1 200"), "plain HTTP is no longer served");
 }
 
+/// The status lines of the answers on one connection, on which these are sent one after the other, each when the one before is answered.
+fn statuses(world: &World, requests: &[&str]) -> Vec<String> {
+    let mut stream = world.raw();
+    let mut all = String::new();
+    for (place, request) in requests.iter().enumerate() {
+        // A connection that is closed by now is as good as no answer.
+        drop(stream.write_all(request.as_bytes()));
+        let mut bytes = [0; 4096];
+        while all.matches("HTTP/1.1 ").count() <= place {
+            match stream.read(&mut bytes) {
+                Ok(count) if count > 0 => all.push_str(&String::from_utf8_lossy(&bytes[..count])),
+                _ => break,
+            }
+        }
+    }
+    all.split("HTTP/1.1 ").skip(1).map(|answer| answer[..3].to_owned()).collect()
+}
+
+#[test]
+fn a_head_whose_lines_end_with_a_line_feed_alone_is_refused() {
+    let world = World::new();
+    let good = "GET /livez HTTP/1.1\r\nHost: x\r\n\r\n";
+    let field = "GET /livez HTTP/1.1\r\nHost: x\r\nX-A: b\nX-Key: c\r\n\r\n";
+    let body = "{\n\"event_name\"\n:\n\"lines\"\n}\n\n";
+    let (key, length) = (&world.key, body.len());
+    let kind = "Content-Type: application/json";
+    let lines = format!(
+        "POST /api/metrics/ HTTP/1.1\r\nHost: x\r\nX-API-KEY: {key}\r\n{kind}\r\nContent-Length: {length}\r\n\r\n{body}"
+    );
+    #[rustfmt::skip]
+    let cases = [
+        // requests,                                          statuses,            why
+        (vec![good, good],                                    vec!["200", "200"],  "ordinary heads"),
+        (vec!["GET /livez HTTP/1.1\nHost: x\n\n", good],   vec!["400"],         "a whole head, and the connection ends"),
+        (vec![field],                                         vec!["400"],         "one field that hides another"),
+        (vec![good, field, good],                             vec!["200", "400"],  "behind another request"),
+        (vec![&lines, good, field],                           vec!["201", "200", "400"], "a body may have such lines, before a head that may not"),
+    ];
+    for (requests, expected, why) in cases {
+        assert_eq!(statuses(&world, &requests), expected, "{requests:?}: {why}");
+    }
+}
+
 #[test]
 fn a_stop_takes_less_than_ten_seconds_whatever_clients_do() {
     let mut world = World::with(|settings| settings.body_deadline = Duration::from_secs(60));
