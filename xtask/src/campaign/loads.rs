@@ -150,7 +150,7 @@ pub fn creations(tenant: &Tenant, clients: usize) -> Attack<'_> {
         Box::new(move |client, _| {
             let n = next(client);
             let id = format!("new-{client}-{}", n / 2);
-            if n % 2 == 0 {
+            if n.is_multiple_of(2) {
                 return tenant.posting("/api/customers/", &customer(&id).to_string());
             }
             let body = tenant.subscription(&id, &tenant.monthly, &today(0));
