@@ -31,6 +31,18 @@ const NAVIGATION: [(&str, &str); 16] = [
 /// What a customer has, of which there is no list of its own: it stands under the customers.
 const OF_CUSTOMERS: [&str; 2] = ["/console/subscriptions/", "/console/credits/"];
 
+/// A part of a page. While it is `on_its_way` it is asked for again every so many seconds and shown as it is then: until it comes without
+/// that. Without a script it stays as it is. What asks is no person and keeps no session alive.
+pub fn part(id: &str, seconds: u32, on_its_way: bool, content: &Markup) -> Markup {
+    html! {
+        @if on_its_way {
+            div id=(id) hx-get="" hx-trigger={ "every " (seconds) "s" } hx-select={ "#" (id) } hx-swap="outerHTML" { (content) }
+        } @else {
+            div id=(id) { (content) }
+        }
+    }
+}
+
 fn document(title: &str, body: &Markup) -> String {
     let page = html! {
         (DOCTYPE)
@@ -42,6 +54,8 @@ fn document(title: &str, body: &Markup) -> String {
                 title { (title) " \u{b7} " (text::PRODUCT) }
                 link rel="icon" href=(asset::ICON_PATH);
                 link rel="stylesheet" href=(asset::STYLE_PATH);
+                meta name="htmx-config" content=(asset::HTMX_SETTINGS);
+                script defer src=(asset::HTMX_PATH) integrity=(asset::HTMX_DIGEST) {}
                 script defer src=(asset::SCRIPT_PATH) {}
             }
             (body)

@@ -1,4 +1,4 @@
-// Keys, double clicks, sliders, and what goes on while somebody looks. Every page works without this file.
+// Keys, double clicks, sliders, and events as they come in. Every page works without this file.
 "use strict";
 document.addEventListener("keydown", event => {
   const typing = /^(INPUT|TEXTAREA|SELECT)$/.test(document.activeElement.tagName);
@@ -25,20 +25,8 @@ const slid = slider => {
 const slide = () => document.querySelectorAll("input[type=range][data-from]").forEach(slid);
 document.addEventListener("input", event => { if (event.target.matches("input[type=range][data-from]")) slid(event.target); });
 slide();
-// A page that shows something on its way is looked at again until that is there: for ten minutes at most, since each look keeps a session
-// alive. Whoever is signed out is led elsewhere, which is not this page.
-const LOOKS_MAX = 600;
-const follow = (looks = 0) => {
-  if (looks < LOOKS_MAX && document.querySelector("[data-follow]")) setTimeout(async () => {
-    try {
-      const answer = document.hidden ? null : await fetch(location.href);
-      const page = answer && answer.ok && !answer.redirected && new DOMParser().parseFromString(await answer.text(), "text/html").querySelector("main");
-      if (page) { document.querySelector("main").replaceWith(page); slide(); }
-    } catch { /* The next time. */ }
-    follow(looks + 1);
-  }, 1000);
-};
-follow();
+// Parts of pages come anew, some of them with a slider.
+document.addEventListener("htmx:afterSwap", slide);
 // Events as they come in: rows that the service has made, put at the top for as long as somebody looks.
 const live = document.querySelector("[data-stream]");
 if (live) {

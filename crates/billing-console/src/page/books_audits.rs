@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::{is_first, paged};
 use crate::api::Failure;
 use crate::form::Form;
-use crate::layout::pager;
+use crate::layout::{pager, part};
 use crate::route::{Method, Outcome, is_open_to};
 use crate::visit::{Visit, escaped};
 use crate::zone::ViewerZone;
@@ -30,9 +30,7 @@ pub async fn show<'v>(visit: &'v Visit<'v>) -> Result<Outcome, Failure> {
     let is_running = last.as_ref().is_some_and(|last| last["state"] == "running");
     let may_run = is_open_to(visit.viewer.role, Method::Post, RUN) && !is_running;
     let zone = &visit.viewer.zone;
-    let content = html! {
-        h1 { (text::BOOKS) }
-        p.quiet { (text::BOOKS_HINT) }
+    let audits = html! {
         @if may_run { p.links { a.button href=(RUN) { (text::AUDIT_NOW) } } }
         @if let Some(last) = &last { (result(last, zone)) }
         @else if audits.is_empty() { p.empty { (text::NEVER_AUDITED) } }
@@ -41,6 +39,11 @@ pub async fn show<'v>(visit: &'v Visit<'v>) -> Result<Outcome, Failure> {
             (table(before, zone))
         } }
         (pager(HERE, is_first(visit), list.next.as_deref()))
+    };
+    let content = html! {
+        h1 { (text::BOOKS) }
+        p.quiet { (text::BOOKS_HINT) }
+        (part("audits", 1, is_running, &audits))
     };
     Ok(Outcome::Page(text::BOOKS.to_owned(), content))
 }
@@ -54,7 +57,7 @@ pub async fn one<'v>(visit: &'v Visit<'v>) -> Result<Outcome, Failure> {
     let content = html! {
         nav.path { a href=(HERE) { (text::BOOKS) } }
         h1 { (text::BOOKS_AUDIT) }
-        (result(&audit, &visit.viewer.zone))
+        (part("audit", 1, audit["state"] == "running", &result(&audit, &visit.viewer.zone)))
     };
     Ok(Outcome::Page(text::BOOKS_AUDIT.to_owned(), content))
 }
@@ -107,7 +110,7 @@ fn result(audit: &Value, zone: &ViewerZone) -> Markup {
                 div.card.alarm[matches!(state, "breached" | "failed")] {
                     h2 { (text::RESULT) }
                     p.figure { (verdict(state)) }
-                    @if state == "running" { p.quiet data-follow="" { a href="" { (text::LOOK_AGAIN) } } }
+                    @if state == "running" { p.quiet { a href="" { (text::LOOK_AGAIN) } } }
                 }
                 div.card { h2 { (text::CHECKS_DONE) } p.figure { (show::number(&audit["checks_done"])) } }
                 div.card { h2 { (text::BREACHES) } p.figure { (show::number(in_all)) } }

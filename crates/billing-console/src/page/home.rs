@@ -6,13 +6,15 @@ use serde_json::Value;
 use super::invoice_table;
 use super::recent_events::recent_events;
 use crate::api::Failure;
-use crate::layout::failed_part;
+use crate::layout::{failed_part, part};
 use crate::route::{Method, Outcome, is_open_to};
 use crate::visit::Visit;
 use crate::{show, text};
 
 /// Newest invoices that wait for money.
 const UNPAID_SHOWN: u32 = 12;
+/// How old figures may be while somebody looks.
+const FIGURES_SECONDS: u32 = 15;
 const APPROVALS: &str = "/console/approvals/";
 /// From so many requests for a second person on they are many.
 const WAITING_COUNTED: usize = 100;
@@ -39,7 +41,7 @@ pub async fn show<'v>(visit: &'v Visit<'v>) -> Result<Outcome, Failure> {
             } } }
         }
         @match &overview {
-            Ok(overview) => { (figures(overview)) (recent_events(&overview["events"], &visit.viewer.zone)) }
+            Ok(overview) => { (part("figures", FIGURES_SECONDS, true, &figures(overview))) (recent_events(&overview["events"], &visit.viewer.zone)) }
             Err(failure) => { (failed_part(failure)) }
         }
         section {

@@ -8,7 +8,7 @@ use time::{Duration, OffsetDateTime};
 use super::invoice_table;
 use crate::api::Failure;
 use crate::form::{Field, Form, Input, body};
-use crate::layout::form_token;
+use crate::layout::{form_token, part};
 use crate::route::Outcome;
 use crate::visit::{Visit, escaped};
 use crate::{show, text};
@@ -32,16 +32,16 @@ pub async fn show<'v>(visit: &'v Visit<'v>) -> Result<Outcome, Failure> {
     let invoices = visit.get(format!("/api/invoices/?test_clock_id={id}&limit={INVOICES}")).await?;
     let invoices = show::items(&invoices);
     let (name, status) = (show::plain(&clock["name"]), clock["status"].as_str().unwrap_or_default());
-    let content = html! {
-        nav.path { a href=(LIST) { (text::TEST_CLOCKS) } }
+    let is_advancing = status == "advancing";
+    let clock_and_invoices = html! {
         h1.long { (name) " " (show::badge(status)) }
         dl.facts {
             div { dt { (text::CLOCK_TIME) } dd { (show::instant(&clock["frozen_time"], &visit.viewer.zone)) } }
             div { dt { (text::ID) } dd.long { code { (show::plain(&clock["test_clock_id"])) } } }
         }
         p { (text::TEST_CLOCK_EXPLAINED) }
-        @if status == "advancing" {
-            p.empty role="status" data-follow="" { (text::CLOCK_IS_BUSY) " " a href="" { (text::LOOK_AGAIN) } }
+        @if is_advancing {
+            p.empty role="status" { (text::CLOCK_IS_BUSY) " " a href="" { (text::LOOK_AGAIN) } }
         } @else {
             @if status == "failed" { div.notice.bad { p { (text::CLOCK_HAS_FAILED) } } }
             (ways_to_advance(visit, &clock["frozen_time"]))
@@ -50,6 +50,10 @@ pub async fn show<'v>(visit: &'v Visit<'v>) -> Result<Outcome, Failure> {
             h2 { (text::INVOICES_AT_CLOCK) }
             @if invoices.is_empty() { p.empty { (text::NO_INVOICES_AT_CLOCK) } } @else { (invoice_table(invoices, true)) }
         }
+    };
+    let content = html! {
+        nav.path { a href=(LIST) { (text::TEST_CLOCKS) } }
+        (part("clock", 1, is_advancing, &clock_and_invoices))
     };
     Ok(Outcome::Page(name, content))
 }

@@ -149,7 +149,12 @@ async fn serve(
     console: &web::Data<Console>,
     form: Option<Form>,
 ) -> HttpResponse {
-    let session = match Visitor::of(request, app, console).await {
+    // What a page asks for again by itself is asked for by no person.
+    let visitor = match form.is_none() && reply::is_part(request) {
+        true => Visitor::of_open_page(request, app, console).await,
+        false => Visitor::of(request, app, console).await,
+    };
+    let session = match visitor {
         Visitor::Known(session) => session,
         other => return other.into_sign_in(request),
     };

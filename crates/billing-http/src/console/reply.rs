@@ -1,13 +1,16 @@
 //! Answers of the console: every one says what a browser may do with it.
 
-use actix_web::HttpResponse;
 use actix_web::body::MessageBody;
 use actix_web::http::StatusCode;
 use actix_web::http::header::{
     CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_SECURITY_POLICY, HeaderName, LOCATION, REFERRER_POLICY, X_FRAME_OPTIONS,
 };
+use actix_web::{HttpRequest, HttpResponse};
 use billing_console::asset::POLICY;
 
+/// What htmx sends with what it asks for, and where it then goes.
+const PART: HeaderName = HeaderName::from_static("hx-request");
+const LEAD: HeaderName = HeaderName::from_static("hx-redirect");
 const OPENER_POLICY: HeaderName = HeaderName::from_static("cross-origin-opener-policy");
 const UNBUFFERED: (HeaderName, &str) = (HeaderName::from_static("x-accel-buffering"), "no");
 const RESOURCE_POLICY: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
@@ -50,6 +53,16 @@ pub fn event_stream(lines: impl MessageBody + 'static) -> HttpResponse {
 /// What pages load. Its address has the version in it, so it is kept.
 pub fn asset(media_type: &'static str, text: &'static str) -> HttpResponse {
     answer(StatusCode::OK).content_type(media_type).insert_header((CACHE_CONTROL, "public, max-age=86400")).body(text)
+}
+
+/// Whether a page that is open asks for a part of itself.
+pub fn is_part(request: &HttpRequest) -> bool {
+    request.headers().contains_key(PART)
+}
+
+/// Leads a page there that is open and asked for a part of itself: what it is sent elsewhere for is no part of it.
+pub fn lead(to: &str) -> HttpResponse {
+    answer(StatusCode::UNAUTHORIZED).insert_header((LEAD, to)).finish()
 }
 
 /// Sends the browser there, with a request that only looks: going back or reloading repeats nothing.

@@ -138,6 +138,9 @@ impl Visitor {
     pub fn into_sign_in(self, request: &HttpRequest) -> HttpResponse {
         match self {
             Self::Unclear(error) => actix_web::ResponseError::error_response(&error),
+            _ if reply::is_part(request) => {
+                reply::lead(&format!("/console/sign-in/?to={}", escaped(request.uri().path())))
+            }
             _ if request.method().is_safe() && request.uri().path() != "/console/" => {
                 let here = request.uri().path_and_query().map_or("", |uri| uri.as_str());
                 reply::go(&format!("/console/sign-in/?to={}", escaped(here)))

@@ -80,6 +80,40 @@ fn a_developer_slides_a_clock_and_sees_the_invoices_come() {
     driver.photograph("test-clock-advanced");
 }
 
+/// Figures change while somebody looks, and once nobody is signed in any more the page says so by itself.
+#[test]
+fn home_is_looked_at_again_until_its_session_ends() {
+    let world = World::new();
+    user(&world, "owner@acme.example", world.organization, Role::Owner);
+    let Some(driver) = Driver::start(format!("http://{}", world.addr())) else { return };
+    driver.sign_in("owner@acme.example");
+    driver.open("/console/");
+    driver.script("window.isTheSamePage = true; document.querySelector('#figures').isOld = true");
+    driver.waits("document.querySelector('#figures') && !document.querySelector('#figures').isOld");
+    assert_eq!(driver.script("return window.isTheSamePage"), true, "nothing else was loaded anew");
+    assert_eq!(driver.script("return document.querySelectorAll('head style').length"), 0, "nothing writes styles");
+    world.sql("DELETE FROM user_sessions");
+    driver.arrives("/console/sign-in/");
+}
+
+/// An audit ends while somebody looks.
+#[test]
+fn an_audit_ends_while_it_is_looked_at() {
+    let world = World::new();
+    user(&world, "owner@acme.example", world.organization, Role::Owner);
+    let Some(driver) = Driver::start(format!("http://{}", world.addr())) else { return };
+    driver.sign_in("owner@acme.example");
+    driver.open("/console/books/run/");
+    driver.click("form.act button");
+    driver.arrives("/console/books/");
+    driver.waits("document.querySelector('main').textContent.includes('Everything adds up')");
+    assert_eq!(
+        driver.script("return document.querySelectorAll('main [hx-get]').length"),
+        0,
+        "nothing is asked any more"
+    );
+}
+
 /// What is shown once, and what an endpoint answered: pages that no link leads to.
 #[test]
 fn an_owner_makes_a_key_and_tries_an_endpoint() {

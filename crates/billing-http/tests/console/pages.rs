@@ -1,9 +1,12 @@
 //! What pages show, what they carry, and what they cost.
 
-use billing_console::{Method, table};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use billing_console::{Method, asset, table};
 use billing_domain::user::Role;
 use billing_store::testing::count_statements;
-use serde_json::json;
+use serde_json::{Value, json};
+use sha2::{Digest, Sha384};
 
 use super::{Browser, assert_light, user};
 use crate::resources::reissues::{newest, void_calls, with_calls};
@@ -59,6 +62,24 @@ fn pages_load_nothing_and_run_nothing_of_others() {
             assert!(forms.contains("name=\"form_token\""), "{path}: a form without its token");
         }
     }
+}
+
+/// A browser runs nothing but the file that was published, and that may do nothing that the policy forbids.
+#[test]
+fn htmx_is_the_file_that_was_published() {
+    let (world, _) = world_with_an_invoice();
+    let ada = Browser::signed_in(&world, ADA);
+    let page = ada.get("/console/").text;
+    let script = format!("<script defer src=\"{}\" integrity=\"{}\">", asset::HTMX_PATH, asset::HTMX_DIGEST);
+    assert!(page.contains(&script), "{page}");
+    let file = ada.get(asset::HTMX_PATH).text;
+    let digest = BASE64.encode(Sha384::digest(file.as_bytes()));
+    assert_eq!(asset::HTMX_DIGEST, format!("sha384-{digest}"));
+    let settings: Value = serde_json::from_str(asset::HTMX_SETTINGS).expect("JSON");
+    for setting in ["includeIndicatorStyles", "allowEval", "allowScriptTags"] {
+        assert_eq!(settings[setting], false, "{setting}");
+    }
+    assert!(page.contains("&quot;allowEval&quot;:false"), "the page has them: {page}");
 }
 
 #[test]

@@ -111,6 +111,21 @@ fn who_knows_only_what_is_shown_keeps_no_session_alive() {
 }
 
 #[test]
+fn a_page_that_asks_for_a_part_of_itself_keeps_no_session_alive() {
+    let world = world();
+    let mut ada = Browser::signed_in(&world, ADA);
+    ada.headers = vec![("hx-request", "true".to_owned())];
+    world.sql("UPDATE user_sessions SET seen_at = now() - interval '119 minutes'");
+    let page = ada.get("/console/");
+    assert_eq!(page.status, 200);
+    assert!(page.text.contains("id=\"figures\" hx-get=\"\" hx-trigger=\"every 15s\""), "{}", page.text);
+    world.sql("UPDATE user_sessions SET seen_at = seen_at - interval '2 minutes'");
+    let over = ada.get("/console/invoices/?status=paid");
+    assert_eq!((over.status, over.header("hx-redirect")), (401, "/console/sign-in/?to=%2Fconsole%2Finvoices%2F"));
+    assert!(over.text.is_empty(), "no form where a part should be: {}", over.text);
+}
+
+#[test]
 fn wrong_passwords_are_told_alike_and_counted() {
     let world = world();
     let browser = Browser::new(&world);
