@@ -55,8 +55,8 @@ fn document(title: &str, body: &Markup) -> String {
                 link rel="icon" href=(asset::ICON_PATH);
                 link rel="stylesheet" href=(asset::STYLE_PATH);
                 meta name="htmx-config" content=(asset::HTMX_SETTINGS);
-                script defer src=(asset::HTMX_PATH) integrity=(asset::HTMX_DIGEST) {}
                 script defer src=(asset::SCRIPT_PATH) {}
+                script defer src=(asset::HTMX_PATH) integrity=(asset::HTMX_DIGEST) {}
             }
             (body)
         }

@@ -96,7 +96,5 @@ if (live) {
   });
   addEventListener("pagehide", close);
   addEventListener("pageshow", event => { if (event.persisted && !open && !isOver) begin(); });
-  button.hidden = live.querySelector(".scroll").hidden = false;
-  status.textContent = texts.waits;
   begin();
 }

@@ -47,7 +47,8 @@ pub async fn show<'v>(visit: &'v Visit<'v>) -> Result<Outcome, Failure> {
     Ok(Outcome::Page(text::EVENTS.to_owned(), content))
 }
 
-/// The part of a page that shows events as they come in. Without a script it says that the page has to be loaded again.
+/// The part of a page that shows events as they come in, in its place from the first moment on: a script that comes late moves nothing. Without
+/// one it says that the page has to be loaded again.
 pub(super) fn live(watched: Watched<'_>) -> Markup {
     let stream = match watched {
         Watched::Everything => STREAM.to_owned(),
@@ -60,11 +61,12 @@ pub(super) fn live(watched: Watched<'_>) -> Markup {
             data-pause=(text::PAUSE) data-resume=(text::RESUME) {
             h2 { (text::LIVE) }
             p.links {
-                span role="status" { (text::TAIL_NEEDS_SCRIPT) }
+                noscript { span { (text::TAIL_NEEDS_SCRIPT) } }
+                span.scripted role="status" { (text::TAIL_WAITS) }
                 a href="" { (text::REFRESH) }
-                button.quiet type="button" hidden { (text::PAUSE) }
+                button.quiet.scripted type="button" { (text::PAUSE) }
             }
-            div.scroll tabindex="0" hidden { table {
+            div.scroll.scripted tabindex="0" { table {
                 thead { tr {
                     th { (text::AT) } th { (text::EVENT) } th { (text::CUSTOMER) }
                     th { (if matches!(watched, Watched::Metric(_)) { text::COUNTS_AS } else { text::COUNTS_FOR }) }

@@ -5,6 +5,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use billing_console::asset;
 use billing_domain::store::Users;
 use billing_domain::user::Role;
 use billing_http::caller::Pepper;
@@ -412,7 +413,11 @@ fn without_javascript_there_is_a_link() {
             "{}",
             page.text
         );
-        assert!(page.text.contains("<div class=\"scroll\" tabindex=\"0\" hidden>"), "{}", page.text);
+        // In its place from the first moment on, and not there at all without a script.
+        assert!(page.text.contains("<div class=\"scroll scripted\" tabindex=\"0\">"), "{}", page.text);
+        assert!(page.text.contains("<noscript><span>"), "{}", page.text);
+        let (_, _, style) = asset::ALL.iter().find(|(path, ..)| *path == asset::STYLE_PATH).expect("a style sheet");
+        assert!(style.contains("@media (scripting: none) { .scripted { display: none; } }"));
     }
     let filtered = ada.get("/console/customers/acme/events/?event_name=x");
     assert!(!filtered.text.contains("data-stream"), "what is kept to something does not move: {}", filtered.text);
