@@ -62,6 +62,7 @@ mod member;
 mod message;
 #[cfg(feature = "service")]
 mod overview;
+mod page;
 #[cfg(feature = "service")]
 mod service;
 mod shared;

@@ -29,10 +29,20 @@ const DIGIT_WIDTH: u32 = 8 * SCALE;
 /// Fewer bars are as wide as those of so many.
 const BARS_MIN: u32 = 20;
 
-/// A picture for some screens: their class in the style sheet, and its width, height, and labels below.
-struct Size(&'static str, u32, u32, usize);
+/// A picture for some screens.
+struct Size {
+    /// How the style sheet calls them.
+    class: &'static str,
+    width: u32,
+    height: u32,
+    /// About so many labels stand below.
+    labels: usize,
+}
 
-const SIZES: [Size; 2] = [Size("wide", 1_000 * SCALE, 240 * SCALE, 10), Size("slim", 330 * SCALE, 220 * SCALE, 3)];
+const SIZES: [Size; 2] = [
+    Size { class: "wide", width: 1_000 * SCALE, height: 240 * SCALE, labels: 10 },
+    Size { class: "slim", width: 330 * SCALE, height: 220 * SCALE, labels: 3 },
+];
 
 type Fault = DrawingAreaErrorKind<io::Error>;
 type Area<'p> = DrawingArea<SVGBackend<'p>, Shift>;
@@ -47,14 +57,15 @@ struct Axes<'c> {
     name: &'c dyn Fn(f64) -> String,
 }
 
-/// A bar for each name and quantity; what is below 0 has none.
+/// A bar for each name, which must be short, and quantity; what is not above 0 has none.
 pub(super) fn bars(bars: &[(String, &Value)], title: &str) -> Markup {
     let heights: Vec<f64> = bars.iter().map(|(_, quantity)| number_of(&show::plain(quantity))).collect();
     let count = u32::try_from(bars.len()).unwrap_or(u32::MAX).max(BARS_MIN);
     // Places are whole numbers, with their bars around them.
-    let name = |place: f64| bars.iter().zip(0_u32..).find(|(_, n)| f64::from(*n) == place).map(|((name, _), _)| name);
-    let name = |place| name(place).map(|name| name.get(5..).filter(|_| name.len() == 10).unwrap_or(name).to_owned());
-    let name = |place| name(place).unwrap_or_default();
+    let name = |place: f64| {
+        let named = bars.iter().zip(0_u32..).find(|(_, number)| f64::from(*number) == place);
+        named.map(|((name, _), _)| name.clone()).unwrap_or_default()
+    };
     let axes = Axes { x: (-0.5, f64::from(count) - 0.5), top: top_of(&heights), name: &name };
     picture(title, &|size, area| {
         let mut chart = ChartBuilder::on(area);
@@ -115,8 +126,9 @@ impl Axes<'_> {
     ) -> Result<Chart<'a, 'p>, Fault> {
         let height = |place: &f64| figure(*place, self.top);
         // However long a label is, most of the picture is left.
-        let room =
-            |label: &str| u32::try_from(label.len()).unwrap_or_default().saturating_mul(DIGIT_WIDTH).min(size.1 / 3);
+        let room = |label: &str| {
+            u32::try_from(label.len()).unwrap_or_default().saturating_mul(DIGIT_WIDTH).min(size.width / 3)
+        };
         // The last label below stands half beyond the end.
         let right = room(&(self.name)(self.x.1)) / 2;
         let grid = ShapeStyle::from(GRID).stroke_width(SCALE);
@@ -134,7 +146,7 @@ impl Axes<'_> {
             .axis_style(grid)
             .set_all_tick_mark_size(5 * SCALE)
             .label_style(FONT)
-            .x_labels(size.3)
+            .x_labels(size.labels)
             .y_labels(5)
             .x_label_formatter(&|place| (self.name)(*place))
             .y_label_formatter(&height)
@@ -156,13 +168,13 @@ type Chart<'a, 'p> = plotters::chart::ChartContext<
 fn picture(title: &str, draw: &dyn Fn(&Size, &Area<'_>) -> Result<(), Fault>) -> Markup {
     let drawn = |size: &Size| {
         let mut svg = String::new();
-        let area = SVGBackend::with_string(&mut svg, (size.1, size.2)).into_drawing_area();
+        let area = SVGBackend::with_string(&mut svg, (size.width, size.height)).into_drawing_area();
         let done = draw(size, &area).and_then(|()| area.present());
         drop(area);
         done.map(|()| svg.replacen(NAMESPACE, "", 1)).unwrap_or_default()
     };
     html! {
-        @for size in &SIZES { div class=(size.0) role="img" aria-label=(title) { (PreEscaped(drawn(size))) } }
+        @for size in &SIZES { div class=(size.class) role="img" aria-label=(title) { (PreEscaped(drawn(size))) } }
     }
 }
 
@@ -185,7 +197,7 @@ mod tests {
     fn bars_are_as_high_as_their_quantities() {
         let quantity = |digits: &str| serde_json::from_str::<Value>(digits).expect("a number");
         let quantities = ["0", "50.5", "101", "-1"].map(quantity);
-        let of_days: Vec<_> = quantities.iter().zip(1..).map(|(one, day)| (format!("2026-01-0{day}"), one)).collect();
+        let of_days: Vec<_> = quantities.iter().zip(1..).map(|(one, day)| (format!("01-0{day}"), one)).collect();
         let drawn = bars(&of_days, "Calls <b>");
         let picture = wide(&drawn);
         let bars_of: Vec<&str> = picture.split("<rect").skip(1).collect();
@@ -226,7 +238,7 @@ mod tests {
             let drawn = lines(&[vec![(0.0, 0.0), (number, number)]], &[number], number, "");
             assert!(drawn.0.contains("<svg") && !drawn.0.contains("NaN"), "{digits}: {}", drawn.0);
             let quantity = Value::from(number);
-            let drawn = bars(&[("2026-01-01".to_owned(), &quantity), (String::new(), &Value::Null)], "");
+            let drawn = bars(&[("01-01".to_owned(), &quantity), (String::new(), &Value::Null)], "");
             assert!(drawn.0.contains("<svg") && !drawn.0.contains("NaN"), "{digits}: {}", drawn.0);
         }
     }

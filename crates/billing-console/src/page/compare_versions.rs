@@ -130,7 +130,6 @@ fn terms(pair: &Pair<'_>) -> Vec<Row> {
     vec![
         pair.row(text::STATUS, |version| show::badge(version["status"].as_str().unwrap_or_default())),
         pair.row(text::SUBSCRIBABLE, dates),
-        pair.row(text::ACTIVE_SUBSCRIPTIONS, |version| html! { (show::number(&version["active_subscriptions"])) }),
         pair.row(text::CURRENCY, |version| html! { (show::code(&version["currency"])) }),
         pair.row(text::FEATURES, features),
         pair.row(text::PLAN_ADJUSTMENT, adjustment),

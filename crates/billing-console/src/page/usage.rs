@@ -75,7 +75,8 @@ fn limits(access: &Value) -> Markup {
 
 /// A bar for each day.
 fn picture(days: &[Value], title: &str) -> Markup {
-    let name = |day: &Value| show::plain(&day["start"]).get(..10).unwrap_or_default().to_owned();
+    // The years are in the table.
+    let name = |day: &Value| show::plain(&day["start"]).get(5..10).unwrap_or_default().to_owned();
     let bars: Vec<_> = days.iter().map(|day| (name(day), &day["quantity"])).collect();
     html! { figure.chart { (chart::bars(&bars, title)) } }
 }

@@ -2,7 +2,8 @@
 
 use time::OffsetDateTime;
 
-use super::transaction::{MemoryTransaction, newest_page};
+use super::page::newest_page;
+use super::transaction::MemoryTransaction;
 use crate::approval::{Approval, ApprovalState};
 use crate::error::{Error, Noun};
 use crate::id::ApprovalId;

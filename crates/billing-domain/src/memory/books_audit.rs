@@ -5,7 +5,8 @@ use std::cmp::Reverse;
 use time::{Duration, OffsetDateTime};
 
 use super::MemoryStore;
-use super::transaction::{MemoryTransaction, newest_page};
+use super::page::newest_page;
+use super::transaction::MemoryTransaction;
 use crate::books_audit::{BooksAudit, BooksAuditState, BooksBreach};
 use crate::error::{Error, Noun};
 use crate::id::{BooksAuditId, OrganizationId};

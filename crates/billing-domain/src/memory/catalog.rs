@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use time::OffsetDateTime;
 
 use super::Tenant;
+use super::page::page_of;
 use super::shared::Shared;
 use super::transaction::MemoryTransaction;
 use crate::addon::Addon;
@@ -262,19 +263,12 @@ impl PlanRepo for MemoryTransaction {
         now: OffsetDateTime,
         page: &PageRequest,
     ) -> Result<Page<VersionHolder>, Error> {
-        let after: usize = match &page.after {
-            None => 0,
-            Some(cursor) => cursor.parse().map_err(|_| FieldError::bad_cursor())?,
-        };
         let is_active = |(subscription, present): &(&Subscription, OffsetDateTime)| {
             subscription.version == version && subscription.status(*present) == SubscriptionStatus::Active
         };
         let running = self.with_present(now)?.filter(is_active).map(|(subscription, _)| subscription.clone());
         let mut running: Vec<Subscription> = running.collect();
         running.sort_by_key(|subscription| (subscription.period.end(), subscription.id));
-        let end = after.saturating_add(page.limit as usize);
-        let next = (end < running.len()).then(|| end.to_string());
-        let some = running.into_iter().skip(after).take(page.limit as usize);
         let holder = |subscription: Subscription| {
             let customer = self.customers().get_even_deleted(subscription.customer)?;
             Ok(VersionHolder {
@@ -286,7 +280,7 @@ impl PlanRepo for MemoryTransaction {
                 auto_renew: subscription.auto_renew,
             })
         };
-        Ok(Page { items: some.map(holder).collect::<Result<_, Error>>()?, next })
+        page_of(running.into_iter().map(holder).collect::<Result<_, Error>>()?, page)
     }
 }
 

@@ -3,7 +3,8 @@
 use bigdecimal::BigDecimal;
 use time::OffsetDateTime;
 
-use super::transaction::{MemoryTransaction, page_of};
+use super::page::page_of;
+use super::transaction::MemoryTransaction;
 use crate::credit_note::{CreditNote, NewCreditNote};
 use crate::error::{Error, Noun, Refusal};
 use crate::id::{CreditNoteId, CustomerKey};
@@ -67,6 +68,6 @@ impl MemoryTransaction {
         };
         let mut notes: Vec<_> = self.tenant()?.credit_notes.iter().filter(is_wanted).cloned().collect();
         notes.sort_by_key(|note| std::cmp::Reverse((note.issued_at, note.number.clone())));
-        Ok(page_of(notes, page))
+        page_of(notes, page)
     }
 }

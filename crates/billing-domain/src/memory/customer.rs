@@ -6,8 +6,9 @@ use std::collections::BTreeMap;
 use bigdecimal::{BigDecimal, Zero};
 use time::{Date, OffsetDateTime};
 
+use super::page::page_of;
 use super::shared::Shared;
-use super::transaction::{MemoryTransaction, page_of};
+use super::transaction::MemoryTransaction;
 use crate::charge::BillingRecord;
 use crate::credit::CreditLedger;
 use crate::credit_note::{CreditNote, NewCreditNote};
@@ -72,7 +73,7 @@ impl CustomerRepo for MemoryTransaction {
             accounts.filter_map(|account| account.customer.clone()).filter(|customer| customer.deleted_at.is_none());
         let mut customers: Vec<_> = kept.collect();
         customers.sort_by_key(|customer| (customer.created_at, customer.key));
-        Ok(page_of(customers, page))
+        page_of(customers, page)
     }
 
     fn now(&mut self, key: CustomerKey) -> Result<OffsetDateTime, Error> {
@@ -378,7 +379,7 @@ impl InvoiceRepo for MemoryTransaction {
 
     fn list_one_off_lines(&mut self, customer: CustomerKey, page: &PageRequest) -> Result<Page<LineId>, Error> {
         let all = self.one_off_lines(customer)?;
-        Ok(page_of(all.into_iter().map(|(_, line)| line).collect(), page))
+        page_of(all.into_iter().map(|(_, line)| line).collect(), page)
     }
 
     fn find_by_number(&mut self, number: &str) -> Result<Option<InvoiceId>, Error> {
@@ -427,7 +428,7 @@ impl InvoiceRepo for MemoryTransaction {
         };
         let mut invoices: Vec<_> = self.tenant()?.all_invoices().filter(wanted).cloned().collect();
         invoices.sort_by_key(|invoice| Reverse((invoice.issued_at, invoice.number.clone())));
-        Ok(page_of(invoices, page))
+        page_of(invoices, page)
     }
 }
 

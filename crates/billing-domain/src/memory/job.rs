@@ -3,7 +3,8 @@
 use time::{Duration, OffsetDateTime};
 
 use super::MemoryStore;
-use super::transaction::{MemoryTransaction, newest_page};
+use super::page::newest_page;
+use super::transaction::MemoryTransaction;
 use crate::error::{Error, Noun};
 use crate::id::{JobId, OrganizationId};
 use crate::job::{Job, JobState};

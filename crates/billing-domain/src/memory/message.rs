@@ -9,7 +9,8 @@ use uuid::Uuid;
 #[cfg(feature = "service")]
 use super::MemoryStore;
 use super::MemoryTransaction;
-use crate::error::{Error, FieldError, Noun};
+use super::page::newest_page;
+use crate::error::{Error, Noun};
 #[cfg(feature = "service")]
 use crate::id::OrganizationId;
 use crate::id::{CustomerKey, MessageId};
@@ -135,21 +136,11 @@ impl MessageRepo for MemoryTransaction {
     }
 
     fn list_of(&mut self, customer: CustomerKey, page: &PageRequest) -> Result<Page<Message>, Error> {
-        let parse = |cursor: &str| Uuid::try_parse(cursor).map_err(|_| FieldError::bad_cursor());
-        let before = page.after.as_deref().map(parse).transpose()?;
         let tenant = self.tenant()?;
         let dropped = usize::try_from(tenant.messages_dropped).unwrap_or(usize::MAX);
         let kept = tenant.messages.iter().skip(dropped).map(|kept| &kept.message);
-        let mut found: Vec<Message> = kept
-            .filter(|message| message.customer == Some(customer))
-            .filter(|message| before.is_none_or(|before| message.id.uuid() < before))
-            .cloned()
-            .collect();
-        found.sort_by_key(|message| std::cmp::Reverse(message.id));
-        let is_cut = found.len() > page.limit as usize;
-        found.truncate(page.limit as usize);
-        let next = found.last().filter(|_| is_cut).map(|message| message.id.uuid().simple().to_string());
-        Ok(Page { items: found, next })
+        let found = kept.filter(|message| message.customer == Some(customer)).cloned().collect();
+        newest_page(found, |message: &Message| message.id, page)
     }
 }
 

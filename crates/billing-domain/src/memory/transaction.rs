@@ -1,23 +1,16 @@
 //! One transaction on a copy of the state.
 
-#[cfg(feature = "service")]
-use std::cmp::Reverse;
-#[cfg(feature = "service")]
-use std::str::FromStr;
 use std::sync::Arc;
 
 use uuid::Uuid;
 
 use super::message::Told;
 use super::{AccountState, State, Tenant};
-#[cfg(feature = "service")]
-use crate::error::FieldError;
 use crate::error::{Error, Noun};
 use crate::id::{CustomerKey, OrganizationId};
 use crate::store::{
     AddonRepo, BillingRecordRepo, CreditRepo, CurrencyRepo, CustomerRepo, EventRepo, FeatureRepo, InvoiceRepo,
-    MessageRepo, MetricRepo, OrganizationRepo, Page, PageRequest, PlanRepo, Renderer, SubscriptionRepo, TestClockRepo,
-    Transaction,
+    MessageRepo, MetricRepo, OrganizationRepo, PlanRepo, Renderer, SubscriptionRepo, TestClockRepo, Transaction,
 };
 #[cfg(feature = "service")]
 use crate::store::{
@@ -53,30 +46,6 @@ impl MemoryTransaction {
         let account = self.tenant()?.accounts.get_mut(&key).filter(|account| account.customer.is_some());
         account.map(|account| &mut **account).ok_or(Error::NotFound(Noun::Customer))
     }
-}
-
-/// The part of `items` that `page` asks for; the cursor is a position.
-pub(super) fn page_of<T>(items: Vec<T>, page: &PageRequest) -> Page<T> {
-    let from = page.after.as_deref().and_then(|after| after.parse().ok()).unwrap_or(0);
-    let until = from + page.limit as usize;
-    let next = (items.len() > until).then(|| until.to_string());
-    Page { items: items.into_iter().skip(from).take(page.limit as usize).collect(), next }
-}
-
-/// The part of a list, newest first, that `page` asks for; the cursor is the id of the last one before it.
-#[cfg(feature = "service")]
-pub(super) fn newest_page<T, I>(mut items: Vec<T>, id: impl Fn(&T) -> I, page: &PageRequest) -> Result<Page<T>, Error>
-where
-    I: Ord + ToString + FromStr,
-{
-    let after = page.after.as_deref().map(|text| text.parse().map_err(|_| FieldError::bad_cursor()));
-    let after: Option<I> = after.transpose()?;
-    items.retain(|item| after.as_ref().is_none_or(|after| id(item) < *after));
-    items.sort_by_key(|item| Reverse(id(item)));
-    let is_last = items.len() <= page.limit as usize;
-    items.truncate(page.limit as usize);
-    let next = items.last().filter(|_| !is_last).map(|item| id(item).to_string());
-    Ok(Page { items, next })
 }
 
 impl Transaction for MemoryTransaction {

@@ -6,7 +6,8 @@ use time::{Duration, OffsetDateTime};
 use uuid::Uuid;
 
 use super::message::KeptMessage;
-use super::transaction::{MemoryTransaction, page_of};
+use super::page::page_of;
+use super::transaction::MemoryTransaction;
 use super::{MemoryStore, Tenant};
 use crate::error::{Error, Noun};
 use crate::id::{MessageId, OrganizationId, WebhookEndpointId};
@@ -120,7 +121,7 @@ impl WebhookRepo for MemoryTransaction {
     ) -> Result<Page<DeliveryAttempt>, Error> {
         let newest_first = self.tenant()?.endpoint(id)?.attempts.iter().rev();
         let wanted = newest_first.filter(|attempt| message.is_none_or(|message| attempt.message == message));
-        Ok(page_of(wanted.cloned().collect(), page))
+        page_of(wanted.cloned().collect(), page)
     }
 
     fn last_position(&mut self) -> Result<u64, Error> {

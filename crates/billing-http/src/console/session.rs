@@ -71,6 +71,9 @@ impl Named {
     }
 }
 
+/// The form to sign in with.
+const SIGN_IN: &str = "/console/sign-in/";
+
 /// A session that is not over, and the key that opened it.
 pub struct Session {
     /// What the store knows of it.
@@ -136,17 +139,13 @@ impl Visitor {
 
     /// What is answered to somebody who is not signed in: where to do it, and where to go from there.
     pub fn into_sign_in(self, request: &HttpRequest) -> HttpResponse {
-        match self {
-            Self::Unclear(error) => actix_web::ResponseError::error_response(&error),
-            _ if reply::is_part(request) => {
-                reply::lead(&format!("/console/sign-in/?to={}", escaped(request.uri().path())))
-            }
-            _ if request.method().is_safe() && request.uri().path() != "/console/" => {
-                let here = request.uri().path_and_query().map_or("", |uri| uri.as_str());
-                reply::go(&format!("/console/sign-in/?to={}", escaped(here)))
-            }
-            _ => reply::go("/console/sign-in/"),
+        if let Self::Unclear(error) = self {
+            return actix_web::ResponseError::error_response(&error);
         }
+        let is_to_be_found_again = request.method().is_safe() && request.uri().path() != "/console/";
+        let here = request.uri().path_and_query().filter(|_| is_to_be_found_again).map(|uri| escaped(uri.as_str()));
+        let form = here.map_or_else(|| SIGN_IN.to_owned(), |here| format!("{SIGN_IN}?to={here}"));
+        if reply::is_part(request) { reply::lead(&form) } else { reply::go(&form) }
     }
 }
 

@@ -55,7 +55,9 @@ async fn list(
     paging: Paging,
 ) -> Result<ListAnswer<HolderView>, ApiError> {
     let page = app.read(&caller, move |tx, now| {
-        tx.plans().get_version(id)?;
+        let version = tx.plans().get_version(id)?;
+        // That of an add-on is none of a plan.
+        tx.plans().get(version.plan)?;
         let holders = tx.plans().list_holders(id, now, &paging.0)?;
         map_page(holders, |holder| Ok::<_, Error>(holder.into()))
     });

@@ -121,7 +121,10 @@ fn a_page_that_asks_for_a_part_of_itself_keeps_no_session_alive() {
     assert!(page.text.contains("id=\"figures\" hx-get=\"\" hx-trigger=\"every 15s\""), "{}", page.text);
     world.sql("UPDATE user_sessions SET seen_at = seen_at - interval '2 minutes'");
     let over = ada.get("/console/invoices/?status=paid");
-    assert_eq!((over.status, over.header("hx-redirect")), (401, "/console/sign-in/?to=%2Fconsole%2Finvoices%2F"));
+    assert_eq!(
+        (over.status, over.header("hx-redirect")),
+        (401, "/console/sign-in/?to=%2Fconsole%2Finvoices%2F%3Fstatus%3Dpaid")
+    );
     assert!(over.text.is_empty(), "no form where a part should be: {}", over.text);
 }
 

@@ -16,6 +16,7 @@ mod custom_metrics;
 mod customer_changes;
 mod events;
 mod feed;
+mod holders;
 mod invoices;
 mod jobs;
 mod late_usage;

@@ -23,9 +23,9 @@ use time::{Date, OffsetDateTime};
 
 use super::OverLanes;
 use super::methods::{in_its_lane, refuse};
-use crate::repo::credit_note::cursor_of;
+use crate::pg::cursor::Cursor;
 use crate::repo::customer::{list_key_of, page_of};
-use crate::repo::invoice::Cursor;
+use crate::repo::{credit_note, invoice};
 use crate::transaction::{PgTransaction, hand_on};
 
 impl CustomerRepo for OverLanes<'_, '_> {
@@ -162,8 +162,8 @@ impl InvoiceRepo for OverLanes<'_, '_> {
             }
             None => self.each(|tx| tx.list_invoices(filter, after, page.limit))?.concat(),
         };
-        found.sort_by_key(|invoice| std::cmp::Reverse(Cursor::of(invoice)));
-        let found = found.into_iter().map(|invoice| (Cursor::of(&invoice).to_text(), invoice));
+        found.sort_by_key(|invoice| std::cmp::Reverse(invoice::cursor_of(invoice)));
+        let found = found.into_iter().map(|invoice| (invoice::cursor_of(&invoice).to_text(), invoice));
         Ok(page_of(found.collect(), page.limit))
     }
 
@@ -177,8 +177,8 @@ impl InvoiceRepo for OverLanes<'_, '_> {
             Some(customer) => self.of(customer, |tx| tx.load_credit_notes(filter, after, page.limit))?,
             None => self.each(|tx| tx.load_credit_notes(filter, after, page.limit))?.concat(),
         };
-        found.sort_by_key(|note| std::cmp::Reverse(cursor_of(note)));
-        let found = found.into_iter().map(|note| (cursor_of(&note).to_text(), note));
+        found.sort_by_key(|note| std::cmp::Reverse(credit_note::cursor_of(note)));
+        let found = found.into_iter().map(|note| (credit_note::cursor_of(&note).to_text(), note));
         Ok(page_of(found.collect(), page.limit))
     }
 

@@ -14,8 +14,8 @@ use time::OffsetDateTime;
 
 use super::OverLanes;
 use super::methods::refuse;
-use crate::repo::audit::Cursor;
-use crate::repo::plan::{holder_page, place_of};
+use crate::pg::cursor::Cursor;
+use crate::repo::plan::{cursor_of, holder_page};
 use crate::transaction::hand_on;
 
 impl PlanRepo for OverLanes<'_, '_> {
@@ -39,7 +39,7 @@ impl PlanRepo for OverLanes<'_, '_> {
     ) -> Result<Page<VersionHolder>, Error> {
         let after = page.after.as_deref().map(Cursor::parse).transpose()?;
         let mut found = self.each(|tx| tx.load_holders(version, now, after, page.limit))?.concat();
-        found.sort_by_key(place_of);
+        found.sort_by_key(cursor_of);
         Ok(holder_page(found, page.limit))
     }
 

@@ -11,6 +11,7 @@ use billing_domain::store::{
 use billing_domain::{Error, Noun};
 
 use super::OverLanes;
+use crate::pg::cursor::Cursor;
 use crate::repo::audit;
 use crate::repo::message::{Entry, placed};
 use crate::transaction::PgTransaction;
@@ -73,7 +74,7 @@ impl AuditRepo for OverLanes<'_, '_> {
     }
 
     fn list(&mut self, filter: &AuditFilter, page: &PageRequest) -> Result<Page<AuditEntry>, Error> {
-        let after = page.after.as_deref().map(audit::Cursor::parse).transpose()?;
+        let after = page.after.as_deref().map(Cursor::parse).transpose()?;
         let mut found = match filter.customer {
             Some(customer) => self.of(customer, |tx| tx.list_changes(false, filter, after, page.limit))?,
             None => {
@@ -86,7 +87,7 @@ impl AuditRepo for OverLanes<'_, '_> {
                 self.each(of_lane)?.concat()
             }
         };
-        found.sort_by_key(|entry| std::cmp::Reverse(audit::Cursor::of(entry)));
+        found.sort_by_key(|entry| std::cmp::Reverse(audit::cursor_of(entry)));
         Ok(audit::audit_page(found, page.limit))
     }
 }

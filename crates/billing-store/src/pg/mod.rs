@@ -4,6 +4,7 @@ pub(crate) mod catalogue_copy;
 pub(crate) mod citus;
 pub(crate) mod column;
 pub(crate) mod conflict_cooldown;
+pub(crate) mod cursor;
 pub(crate) mod deadline;
 pub(crate) mod error;
 pub(crate) mod lane;

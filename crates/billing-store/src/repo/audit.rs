@@ -6,7 +6,7 @@ use billing_domain::audit::{Actor, ActorKind, AuditEntry, AuditFilter, Change};
 use billing_domain::customer::CustomerId;
 use billing_domain::id::CustomerKey;
 use billing_domain::store::{AuditRepo, Page, PageRequest};
-use billing_domain::{Error, FieldError, StoreError};
+use billing_domain::{Error, StoreError};
 use diesel::prelude::*;
 use diesel::query_builder::InsertStatement;
 use diesel::sql_types::{BigInt, Nullable, Text, Timestamptz, Uuid as SqlUuid};
@@ -14,6 +14,7 @@ use time::OffsetDateTime;
 use uuid::Uuid;
 
 use crate::pg::column::{EARLIEST, LATEST, choice, unreadable};
+use crate::pg::cursor::Cursor;
 use crate::pg::schema::{audit_entries, organization_audit_entries};
 use crate::pg::sql_file::sql_file;
 use crate::repo::customer::page_of;
@@ -169,30 +170,9 @@ impl TryFrom<EntryRow> for AuditEntry {
     }
 }
 
-/// A place in a list by time: microseconds since 1970, and the id. In the log the later comes first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Cursor {
-    pub(crate) at: OffsetDateTime,
-    pub(crate) id: Uuid,
-}
-
-impl Cursor {
-    pub(crate) fn parse(text: &str) -> Result<Self, Error> {
-        let parts = text.split_once('_').and_then(|(micros, id)| {
-            let nanos = micros.parse::<i64>().ok().map(|micros| i128::from(micros) * 1_000)?;
-            let at = OffsetDateTime::from_unix_timestamp_nanos(nanos).ok()?;
-            Some(Self { at, id: Uuid::try_parse(id).ok()? })
-        });
-        parts.ok_or_else(|| FieldError::bad_cursor().into())
-    }
-
-    pub(crate) fn of(entry: &AuditEntry) -> Self {
-        Self { at: entry.at, id: entry.id.uuid() }
-    }
-
-    pub(crate) fn to_text(self) -> String {
-        format!("{}_{}", self.at.unix_timestamp_nanos() / 1_000, self.id.simple())
-    }
+/// An entry's place in the log: the later comes first.
+pub(crate) fn cursor_of(entry: &AuditEntry) -> Cursor {
+    Cursor::new(entry.at, entry.id.uuid())
 }
 
 impl PgTransaction<'_> {
@@ -258,7 +238,7 @@ impl PgTransaction<'_> {
         let organization = self.tenant();
         let AuditFilter { actor, operation, kind, subject, .. } = filter.clone();
         let (from, to) = (filter.from.unwrap_or(EARLIEST), filter.to.unwrap_or(LATEST));
-        let (before_at, before_id) = after.map_or((LATEST, Uuid::max()), |after| (after.at, after.id));
+        let (before_at, before_id) = after.map_or((LATEST, Uuid::max()), Cursor::parts);
         let limit = i64::from(limit) + 1;
         let list =
             ListAuditEntries { organization, actor, operation, kind, subject, from, to, before_at, before_id, limit };
@@ -320,7 +300,7 @@ impl PgTransaction<'_> {
 
 /// A page of what was found behind the page before.
 pub(crate) fn audit_page(found: Vec<AuditEntry>, limit: u32) -> Page<AuditEntry> {
-    page_of(found.into_iter().map(|entry| (Cursor::of(&entry).to_text(), entry)).collect(), limit)
+    page_of(found.into_iter().map(|entry| (cursor_of(&entry).to_text(), entry)).collect(), limit)
 }
 
 impl AuditRepo for PgTransaction<'_> {

@@ -13,11 +13,11 @@ use time::OffsetDateTime;
 use uuid::Uuid;
 
 use crate::pg::column::{checked, choice, count, stored_count, unreadable};
+use crate::pg::cursor::Cursor;
 use crate::pg::nested::{Nested, NestedSql, columns_of};
 use crate::pg::schema::{credit_note_lines, credit_notes, invoice_counters, invoices};
 use crate::pg::statement::fixed;
 use crate::repo::customer::page_of;
-use crate::repo::invoice::Cursor;
 use crate::reservation::{Kind, reserve_credit_note_number, take_sequence};
 use crate::transaction::PgTransaction;
 

@@ -10,7 +10,7 @@ use billing_domain::id::{CreditNoteId, CustomerKey, InvoiceId, LineId, OneOffLin
 use billing_domain::invoice::{BillingType, Invoice, InvoiceSummary, LineItem, NewInvoice, PaymentStatus};
 use billing_domain::payment::Payment;
 use billing_domain::store::{CreditNoteFilter, InvoiceFilter, InvoiceRepo, Page, PageRequest};
-use billing_domain::{Error, FieldError, Noun};
+use billing_domain::{Error, Noun};
 use diesel::dsl::{sql, sum};
 use diesel::pg::Pg;
 use diesel::prelude::*;
@@ -20,6 +20,7 @@ use time::OffsetDateTime;
 use uuid::Uuid;
 
 use crate::pg::column::{checked, choice, count, from_json, period};
+use crate::pg::cursor::Cursor;
 use crate::pg::nested::{Nested, NestedSql, columns_of};
 use crate::pg::schema::{invoice_lines, invoice_numbers, invoices};
 use crate::pg::statement::{fixed, statement};
@@ -126,46 +127,9 @@ impl TryFrom<InvoiceLineRow> for LineItem {
     }
 }
 
-/// A place in the list of invoices: microseconds since 1970 of the issue, and the id. The later comes first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Cursor {
-    issued_at: OffsetDateTime,
-    id: Uuid,
-}
-
-impl Cursor {
-    pub(crate) fn parse(text: &str) -> Result<Self, Error> {
-        let parts = text.split_once('_').and_then(|(micros, id)| {
-            let nanos = micros.parse::<i64>().ok().map(|micros| i128::from(micros) * 1_000)?;
-            let issued_at = OffsetDateTime::from_unix_timestamp_nanos(nanos).ok()?;
-            Some(Self { issued_at, id: Uuid::try_parse(id).ok()? })
-        });
-        parts.ok_or_else(|| FieldError::bad_cursor().into())
-    }
-
-    pub(crate) fn of(invoice: &Invoice) -> Self {
-        Self::new(invoice.issued_at, invoice.id.uuid())
-    }
-
-    pub(crate) fn new(issued_at: OffsetDateTime, id: Uuid) -> Self {
-        Self { issued_at, id }
-    }
-
-    pub(crate) fn parts(self) -> (OffsetDateTime, Uuid) {
-        (self.issued_at, self.id)
-    }
-
-    /// Whether a table's row stands behind this place, by its two columns: in one condition over both, so that an index over both is entered
-    /// in its middle.
-    pub(crate) fn behind<T: 'static>(self, columns: &str) -> Box<dyn BoxableExpression<T, Pg, SqlType = Bool>> {
-        let place = sql::<Bool>(&format!("({columns}) < ("));
-        let place = place.bind::<Timestamptz, _>(self.issued_at).sql(", ").bind::<SqlUuid, _>(self.id).sql(")");
-        Box::new(place)
-    }
-
-    pub(crate) fn to_text(self) -> String {
-        format!("{}_{}", self.issued_at.unix_timestamp_nanos() / 1_000, self.id.simple())
-    }
+/// An invoice's place in the list of invoices: the later issued comes first.
+pub(crate) fn cursor_of(invoice: &Invoice) -> Cursor {
+    Cursor::new(invoice.issued_at, invoice.id.uuid())
 }
 
 /// The lines of an invoice, in the order of their positions.
@@ -489,6 +453,6 @@ impl InvoiceRepo for PgTransaction<'_> {
         self.write_deferred()?;
         let after = page.after.as_deref().map(Cursor::parse).transpose()?;
         let found = self.list_invoices(filter, after, page.limit)?.into_iter();
-        Ok(page_of(found.map(|invoice| (Cursor::of(&invoice).to_text(), invoice)).collect(), page.limit))
+        Ok(page_of(found.map(|invoice| (cursor_of(&invoice).to_text(), invoice)).collect(), page.limit))
     }
 }

@@ -19,12 +19,12 @@ use uuid::Uuid;
 use self::holders::{CountActive, HolderRow, IsHeld, ListHolders};
 use self::row::{ComponentRow, FeatureRow, PlanVersionRow, RecurringChargeRow, TargetRow};
 use crate::pg::column::{count, period, to_json, unreadable};
+use crate::pg::cursor::Cursor;
 use crate::pg::schema::{
     components, plan_version_features, plan_version_targets, plan_versions, plans, recurring_charges,
 };
 use crate::pg::statement::fixed;
 use crate::remembered::VersionParts;
-use crate::repo::audit::Cursor as Place;
 use crate::repo::customer::page_of;
 use crate::transaction::PgTransaction;
 
@@ -261,20 +261,20 @@ impl PlanRepo for PgTransaction<'_> {
         now: OffsetDateTime,
         page: &PageRequest,
     ) -> Result<Page<VersionHolder>, Error> {
-        let after = page.after.as_deref().map(Place::parse).transpose()?;
+        let after = page.after.as_deref().map(Cursor::parse).transpose()?;
         let found = self.load_holders(version, now, after, page.limit)?;
         Ok(holder_page(found, page.limit))
     }
 }
 
-/// A holder's place: by end, then by id.
-pub(crate) fn place_of(holder: &VersionHolder) -> Place {
-    Place { at: holder.period.end(), id: holder.subscription.uuid() }
+/// A holder's place among those of a version: the first to end comes first.
+pub(crate) fn cursor_of(holder: &VersionHolder) -> Cursor {
+    Cursor::new(holder.period.end(), holder.subscription.uuid())
 }
 
 /// A page of what was read, with one more than fits where there are more.
 pub(crate) fn holder_page(found: Vec<VersionHolder>, limit: u32) -> Page<VersionHolder> {
-    page_of(found.into_iter().map(|holder| (place_of(&holder).to_text(), holder)).collect(), limit)
+    page_of(found.into_iter().map(|holder| (cursor_of(&holder).to_text(), holder)).collect(), limit)
 }
 
 impl PgTransaction<'_> {
@@ -283,16 +283,16 @@ impl PgTransaction<'_> {
         &mut self,
         version: PlanVersionId,
         now: OffsetDateTime,
-        after: Option<Place>,
+        after: Option<Cursor>,
         limit: u32,
     ) -> Result<Vec<VersionHolder>, Error> {
-        let after = after.unwrap_or(Place { at: OffsetDateTime::UNIX_EPOCH, id: Uuid::nil() });
+        let (after_at, after_id) = after.map_or((OffsetDateTime::UNIX_EPOCH, Uuid::nil()), Cursor::parts);
         let question = ListHolders {
             organization: self.tenant(),
             version: version.uuid(),
             now,
-            after_at: after.at,
-            after_id: after.id,
+            after_at,
+            after_id,
             limit: i64::from(limit) + 1,
         };
         let rows: Vec<HolderRow> = self.query(|pg| question.load(pg))?;

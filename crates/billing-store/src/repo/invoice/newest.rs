@@ -10,8 +10,8 @@ use diesel::prelude::*;
 use diesel::sql_types::{Array, BigInt, Bool, Nullable, Text, Timestamptz, Uuid as SqlUuid};
 use uuid::Uuid;
 
-use super::Cursor;
 use crate::pg::column::LATEST;
+use crate::pg::cursor::Cursor;
 use crate::pg::schema::invoices;
 
 /// Whether an invoice is among the organization's newest with one of some statuses behind a place, one more than a page of so many has. Each

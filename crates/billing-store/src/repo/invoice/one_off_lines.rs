@@ -8,7 +8,7 @@ use diesel::sql_types::{BigInt, Nullable, Text, Timestamptz, Uuid as SqlUuid};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use super::Cursor;
+use crate::pg::cursor::Cursor;
 use crate::pg::statement::statement;
 use crate::repo::customer::page_of;
 use crate::transaction::PgTransaction;
