@@ -1,6 +1,6 @@
 //! Random customers: their plans, what they use, and what they change, lived by the workflows of the service.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bigdecimal::{BigDecimal, Zero};
 use billing_domain::Refusal;
@@ -356,8 +356,11 @@ fn books(world: &World) -> Books {
         let charged = invoices.iter().flat_map(|invoice| &invoice.lines).filter_map(|line| line.subscription);
         let listed = tx.subscriptions().list(customer)?;
         let mut ids: Vec<_> = charged.chain(listed.into_iter().map(|subscription| subscription.id)).collect();
-        let mut records = BTreeMap::new();
+        let (mut records, mut seen) = (BTreeMap::new(), BTreeSet::new());
         while let Some(id) = ids.pop() {
+            if !seen.insert(id) {
+                continue;
+            }
             let subscription = tx.subscriptions().get(customer, id)?;
             for record in tx.billing_records().list(customer, id)? {
                 let segments = segments(&record, &tx.plans().get_version(record.version)?);
