@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -103,7 +103,7 @@ impl Receiver {
 
     /// From now on it takes what comes, and says nothing until it does not hang any more.
     pub fn hangs(&self, is_hanging: bool) {
-        self.state.0.lock().expect("the state").is_hanging = is_hanging;
+        self.state.0.lock().unwrap_or_else(PoisonError::into_inner).is_hanging = is_hanging;
         self.state.1.notify_all();
     }
 
