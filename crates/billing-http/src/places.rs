@@ -1,9 +1,9 @@
 //! The places for what is scarce, shared out between organizations: connections to the database, and the processors.
 //!
-//! Each place stands for one of them. No organization gets all of them: a quarter is always left for others, and while
-//! another organization waits, whoever holds least comes first. So however much one of them asks for, another one's call
-//! begins at once. And it goes on: in company an organization holds no more than keep the processors at work, since what more
-//! of them would do at once only makes everybody's calls take longer.
+//! Each place stands for one of them. No organization ever holds more than half of the connections: a place that is given is not
+//! taken back, so what another one may need is not given away before it comes. Of those who wait, whoever holds least comes first.
+//! So however much one of them asks for, another one's call begins at once. And it goes on: in company an organization holds no
+//! more than keep the processors at work, since what more of them would do at once only makes everybody's calls take longer.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::num::NonZeroUsize;
@@ -21,7 +21,9 @@ pub type Holder = Option<OrganizationId>;
 /// The places there are.
 pub struct Places {
     total: usize,
-    /// The most that one organization holds while there are others.
+    /// The most that one organization ever holds.
+    most: usize,
+    /// The same while there are others.
     most_in_company: usize,
     company: Arc<Company>,
     state: Mutex<State>,
@@ -46,20 +48,22 @@ pub struct Place {
 }
 
 impl Places {
-    /// One for each connection to the database; `company` says whether organizations share them. In company each has as many
-    /// as there are processors.
+    /// One for each connection to the database; `company` says whether organizations share them. Each has half of them at most, and
+    /// in company as many as there are processors.
     pub fn of_connections(connections: usize, company: Arc<Company>) -> Arc<Self> {
-        Self::of(connections, processors(), company)
+        Self::of(connections, (connections / 2).max(1), processors(), company)
     }
 
-    /// One for each processor. In company each organization has half of them: what computes leaves the rest to everybody else,
-    /// whose requests are also taken up, and answered, by a processor.
+    /// One for each processor. Alone, an organization has all but a quarter, where there are enough to divide; in company half: what
+    /// computes leaves the rest to everybody else, whose requests are also taken up, and answered, by a processor.
     pub fn of_processors(company: Arc<Company>) -> Arc<Self> {
-        Self::of(processors(), processors().div_ceil(2), company)
+        let total = processors();
+        let most = if total < 4 { total } else { total - total.div_ceil(4) };
+        Self::of(total, most, total.div_ceil(2), company)
     }
 
-    fn of(total: usize, most_in_company: usize, company: Arc<Company>) -> Arc<Self> {
-        Arc::new(Self { total, most_in_company, company, state: Mutex::default() })
+    fn of(total: usize, most: usize, in_company: usize, company: Arc<Company>) -> Arc<Self> {
+        Arc::new(Self { total, most, most_in_company: most.min(in_company), company, state: Mutex::default() })
     }
 
     /// How many there are.
@@ -70,11 +74,6 @@ impl Places {
     /// How many nobody holds.
     pub fn free(&self) -> usize {
         self.total.saturating_sub(self.lock().taken)
-    }
-
-    /// The most that one organization ever holds: all but a quarter, where there are enough to divide.
-    pub fn most(&self) -> usize {
-        if self.total < 4 { self.total } else { self.total - self.total.div_ceil(4) }
     }
 
     /// A place, once there is one for `holder`. Whoever stops waiting leaves the queue.
@@ -101,10 +100,7 @@ impl Places {
 
     /// Gives free places to those who wait: the one whose organization holds least, of those the one who came first.
     fn give_out(self: &Arc<Self>, state: &mut State) {
-        let most = match self.company.is_company(Instant::now()) {
-            true => self.most().min(self.most_in_company),
-            false => self.most(),
-        };
+        let most = if self.company.is_company(Instant::now()) { self.most_in_company } else { self.most };
         while state.taken < self.total {
             state.waiting.retain(|(_, sender)| !sender.is_closed());
             let held = |holder: &Holder| state.held.get(holder).copied().unwrap_or_default();
@@ -112,7 +108,7 @@ impl Places {
                 .waiting
                 .iter()
                 .enumerate()
-                .filter(|(_, (holder, _))| held(holder) < if holder.is_some() { most } else { self.most() });
+                .filter(|(_, (holder, _))| held(holder) < if holder.is_some() { most } else { self.most });
             let Some((index, _)) = next.min_by_key(|(index, (holder, _))| (held(holder), *index)) else { return };
             let Some((holder, sender)) = state.waiting.remove(index) else { return };
             *state.held.entry(holder).or_default() += 1;
@@ -186,27 +182,28 @@ mod tests {
     }
 
     #[test]
-    fn nobody_takes_all() {
+    fn nobody_holds_more_than_half_of_the_connections() {
         #[rustfmt::skip]
         let cases = [
-            // places, most, why
-            (16,       12,   "a quarter is left"),
-            (8,        6,    "also of few"),
-            (5,        3,    "rounded up"),
-            (3,        3,    "too few to divide"),
+            // connections, most, why
+            (16,       8,    "half"),
+            (5,        2,    "and never more"),
+            (3,        1,    "also of few"),
+            (2,        1,    "one each"),
             (1,        1,    "somebody must work"),
         ];
         for (total, most, why) in cases {
-            let places = Places::of(total, 8, Arc::default());
-            let held: Vec<_> = (0..total).filter_map(|_| at_once(&places, organization(1))).collect();
-            assert_eq!(held.len(), most, "{why}");
-            assert_eq!(at_once(&places, organization(2)).is_some(), most < total, "{why}: another one begins");
+            let places = Places::of_connections(total, Arc::default());
+            let hold = |n| (0..total).filter_map(|_| at_once(&places, organization(n))).collect::<Vec<_>>();
+            let (greedy, others) = (hold(1), hold(2));
+            assert_eq!(greedy.len(), most, "{why}, although nobody else is there");
+            assert_eq!(others.len(), most.min(total - most), "{why}: whoever comes has as many at once");
         }
     }
 
     #[test]
     fn whoever_holds_least_comes_first() {
-        let places = Places::of(4, 8, Arc::default());
+        let places = Places::of(4, 3, 8, Arc::default());
         let (greedy, modest) = (organization(1), organization(2));
         let mut held: Vec<_> = (0..3).filter_map(|_| at_once(&places, greedy)).collect();
         let others = at_once(&places, modest).expect("what is left");
@@ -226,12 +223,12 @@ mod tests {
         #[rustfmt::skip]
         let cases = [
             // most in company, alone, in company, why
-            (2,                 12,    2,          "as many as keep the processors at work"),
-            (16,                12,    12,         "but never more than alone"),
+            (2,                 8,     2,          "as many as keep the processors at work"),
+            (16,                8,     8,          "but never more than alone"),
         ];
         for (most, alone, in_company, why) in cases {
             let company = Arc::<Company>::default();
-            let places = Places::of(16, most, Arc::clone(&company));
+            let places = Places::of(16, 8, most, Arc::clone(&company));
             let hold = || (0..16).filter_map(|_| at_once(&places, greedy)).collect::<Vec<_>>();
             assert_eq!(hold().len(), alone, "{why}");
             for organization in [greedy, modest].into_iter().flatten() {
@@ -243,7 +240,7 @@ mod tests {
 
     #[test]
     fn whoever_stops_waiting_takes_nothing() {
-        let places = Places::of(1, 1, Arc::default());
+        let places = Places::of(1, 1, 1, Arc::default());
         let held = at_once(&places, organization(1)).expect("the only one");
         assert!(at_once(&places, organization(2)).is_none(), "and gone again");
         drop(held);
