@@ -34,7 +34,7 @@ const TIMES_MAX: f64 = 1.5;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Messages that are delivered for a rate, and how often.
-const MESSAGES: usize = 1_000;
+const MESSAGES: usize = 8_000;
 const RATES: usize = 5;
 /// The number of the endpoint that takes them.
 const RATED: usize = ENDPOINTS;

@@ -2,7 +2,8 @@
 //!
 //! A process leases the endpoints that have something to be sent, and serves each on a thread of its own, turn by turn: what is to be
 //! sent again and what the feed has behind the endpoint's position is read, sent a few at a time, each customer's messages one after
-//! the other, and what came of it is written at once. While a turn is sent that goes through the feed, the one behind it is read. Endpoints that fail have half of the lanes at most, and an organization has a
+//! the other, and what came of it is written. While a turn is sent that goes through the feed, what came of the one before it is
+//! written, and the one behind it read. Endpoints that fail have half of the lanes at most, and an organization has a
 //! quarter at most. A process that dies in between leaves its leases to run out; what it had sent and not written is sent once more,
 //! under the same ids.
 
@@ -20,8 +21,8 @@ use std::time::Instant;
 
 use billing_domain::id::{MessageId, OrganizationId, WebhookEndpointId};
 use billing_domain::message::Message;
-use billing_domain::store::{EndpointStanding, LeaseRequest, Scope, Store, Transaction};
-use billing_domain::webhook::{DeliveryAttempt, FAILING_MAX, WebhookEndpoint};
+use billing_domain::store::{DeliveryRecord, EndpointStanding, LeaseRequest, Scope, Store, Transaction};
+use billing_domain::webhook::{DeliveryAttempt, EndpointStatus, FAILING_MAX, WebhookEndpoint};
 use billing_domain::workflow::disable_webhook_endpoint;
 use billing_domain::{Error, StoreError};
 use billing_outbound::{Client, Reach, Session};
@@ -44,6 +45,8 @@ use turn::{Done, TURN_MIN, Turn, size_behind};
 const LANE_TIME: std::time::Duration = std::time::Duration::from_secs(5);
 /// How long an endpoint is a process's own without being heard of.
 const LEASE: Duration = Duration::seconds(60);
+/// What was read so short a time ago is sent though somebody may have changed the endpoint since, before it is looked at again.
+const FRESH: std::time::Duration = std::time::Duration::from_millis(100);
 /// How often leases are prolonged.
 const RENEW_EVERY: std::time::Duration = std::time::Duration::from_secs(10);
 /// How long a server that stops waits for what is on its way.
@@ -80,11 +83,27 @@ pub struct Deliverer {
 /// How an endpoint goes on behind a turn.
 enum Next {
     /// With what was read meanwhile.
-    Read(Box<Turn>),
+    Go(Box<Ahead>),
     /// With what there is.
     Look,
     /// Not at once.
     Leave,
+}
+
+/// A turn that was read while the one before it was sent.
+struct Ahead {
+    turn: Turn,
+    /// What came of the one before, if it is written while this one is sent.
+    before: Option<DeliveryRecord>,
+}
+
+/// What was done at the database while a turn was sent.
+#[derive(Default)]
+struct Aside {
+    /// The endpoint as it stood once what came of the turn before was written, where there was something to write.
+    stands: Option<Result<Option<WebhookEndpoint>, Error>>,
+    /// The turn behind.
+    behind: Option<Turn>,
 }
 
 /// Messages as they are sent, in their order.
@@ -201,6 +220,9 @@ impl Deliverer {
         let leased = self.lease(backend, now);
         for (_, place) in &leased {
             let turned = self.turn(backend, *place, (&Clock::at(now), TURN_MIN, None), &self.client.session());
+            if let Ok(Next::Go(ahead)) = &turned {
+                ahead.before.as_ref().map(|record| self.write(backend, *place, record)).transpose()?;
+            }
             backend.release_endpoint(self.owner, place.0, place.1)?;
             turned?;
         }
@@ -248,19 +270,22 @@ impl Deliverer {
             let (mut size, mut ahead, session) = (TURN_MIN, None, self.client.session());
             while !self.is_stopping.load(Ordering::Relaxed) && began.elapsed() < LANE_TIME {
                 let clock = Clock::at(OffsetDateTime::now_utc());
-                match self.turn(backend, place, (&clock, size, ahead.take()), &session) {
-                    Ok(Next::Read(turn)) => (size, ahead) = (size_behind(size, clock.elapsed()), Some(*turn)),
-                    Ok(Next::Look) => size = size_behind(size, clock.elapsed()),
-                    Ok(Next::Leave) => break,
-                    Err(error) => {
-                        log::error!("messages could not be sent webhook_endpoint_id={} error={error}", place.1);
-                        break;
-                    }
+                match self.turn(backend, place, (&clock, size, ahead.take()), &session)? {
+                    Next::Go(turn) => ahead = Some(*turn),
+                    Next::Look => {}
+                    Next::Leave => break,
                 }
+                size = size_behind(size, clock.elapsed());
             }
+            let before = ahead.and_then(|ahead| ahead.before);
+            before.map_or(Ok(()), |record| self.write(backend, place, &record).map(drop))
         });
-        if catch_unwind(turns).is_err() {
-            log::error!("a webhook lane panicked webhook_endpoint_id={}", place.1);
+        match catch_unwind(turns) {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => {
+                log::error!("messages could not be sent webhook_endpoint_id={} error={error}", place.1);
+            }
+            Err(_) => log::error!("a webhook lane panicked webhook_endpoint_id={}", place.1),
         }
         self.leave(backend, place);
     }
@@ -292,51 +317,80 @@ impl Deliverer {
         }
     }
 
-    /// Sends what is to be sent to an endpoint that is leased, some at a time, and reads what is behind it meanwhile; how to go on.
+    /// Writes what came of a turn; the endpoint as it stands then, `None` where it is not leased any more.
+    fn write(
+        &self,
+        backend: &dyn Backend,
+        (organization, endpoint): Place,
+        record: &DeliveryRecord,
+    ) -> Result<Option<WebhookEndpoint>, Error> {
+        let _alone = lock(&self.at_database);
+        backend.record_deliveries(self.owner, organization, endpoint, record)
+    }
+
+    /// Sends what is to be sent to an endpoint that is leased, some at a time, and is at the database meanwhile; how to go on.
     fn turn(
         &self,
         backend: &dyn Backend,
         place: Place,
-        (clock, size, ahead): (&Clock, u32, Option<Turn>),
+        (clock, size, ahead): (&Clock, u32, Option<Ahead>),
         session: &Session,
     ) -> Result<Next, Error> {
-        let (organization, endpoint) = place;
-        let store: &dyn Store = backend;
-        let read = match ahead {
-            None => self.read(store, place, (clock, size, None))?,
-            ahead => ahead,
+        let (turn, before) = match ahead {
+            None => (self.read(backend, place, (clock, size, None))?, None),
+            Some(Ahead { turn, before }) => (Some(turn), before),
         };
-        let Some(turn) = read else { return Ok(Next::Leave) };
-        let addressee = Addressee::new(&self.client, &self.sealer, (organization, &turn.endpoint), clock.now());
-        let may_go_on = || !self.is_stopping.load(Ordering::Relaxed);
-        let next_from = turn.next_from();
-        let (done, ahead) = thread::scope(|threads| {
-            let read = |from| self.read(store, place, (clock, size, Some(from)));
-            let thread = thread::Builder::new().name("webhook-read".to_owned());
-            let reading = next_from.and_then(|from| thread.spawn_scoped(threads, move || read(from)).ok());
+        let Some(turn) = turn else { return Ok(Next::Leave) };
+        let addressee = Addressee::new(&self.client, &self.sealer, (place.0, &turn.endpoint), clock.now());
+        let (basis, next_from) = (turn.basis(), turn.next_from());
+        // Another one's by now, or disabled.
+        let is_lost = AtomicBool::new(false);
+        let may_go_on = || !self.is_stopping.load(Ordering::Relaxed) && !is_lost.load(Ordering::Relaxed);
+        let aside = || {
+            let stands = before.as_ref().map(|record| self.write(backend, place, record));
+            let is_held = stands.as_ref().is_none_or(
+                |stands| matches!(stands, Ok(Some(endpoint)) if endpoint.status == EndpointStatus::Enabled),
+            );
+            is_lost.store(!is_held, Ordering::Relaxed);
+            let wanted = next_from.filter(|_| is_held);
+            let behind = wanted.and_then(|from| self.read(backend, place, (clock, size, Some(from))).ok().flatten());
+            Aside { stands, behind }
+        };
+        let (Done { record, is_gone, attempts }, Aside { stands, behind }) = thread::scope(|threads| {
+            let is_wanted = before.is_some() || next_from.is_some();
+            let thread = thread::Builder::new().name("webhook-aside".to_owned());
+            let meanwhile = if is_wanted { thread.spawn_scoped(threads, aside).ok() } else { None };
             let done = turn.send(clock, may_go_on, |letter| addressee.send(session, letter, clock));
-            (done, reading.and_then(|reading| reading.join().ok()))
+            // What could not be done meanwhile is done now.
+            let meanwhile = meanwhile.map(thread::ScopedJoinHandle::join);
+            (done, meanwhile.and_then(Result::ok).unwrap_or_else(|| if is_wanted { aside() } else { Aside::default() }))
         });
-        let Done { record, is_gone, attempts } = done;
-        lock(&self.figures).count(endpoint, attempts);
-        let stands = {
-            let _alone = lock(&self.at_database);
-            backend.record_deliveries(self.owner, organization, endpoint, &record)?
+        lock(&self.figures).count(place.1, attempts);
+        let is_unchanged = match stands.transpose()? {
+            // It has ended, and what came of this turn is nobody's any more.
+            Some(None) => return Ok(Next::Leave),
+            Some(Some(stands)) => basis.holds(&stands),
+            None => true,
         };
+        let is_well = !is_gone && record.pending.is_empty() && record.failing_since.is_none();
+        let behind = match behind {
+            Some(turn) if is_well && is_unchanged && clock.elapsed() < FRESH => {
+                return Ok(Next::Go(Box::new(Ahead { turn, before: Some(record) })));
+            }
+            behind => behind,
+        };
+        let stands = self.write(backend, place, &record)?;
         let fails_long = record.failing_since.is_some_and(|since| clock.now() - since >= FAILING_MAX);
         if is_gone || (fails_long && attempts.1 > 0) {
-            self.disable(
-                store,
-                place,
-                if is_gone { "It answered 410." } else { "Every attempt has failed for five days." },
-            )?;
+            let reason = if is_gone { "It answered 410." } else { "Every attempt has failed for five days." };
+            self.disable(backend, place, reason)?;
             return Ok(Next::Leave);
         }
-        Ok(match (stands.filter(|_| record.failing_since.is_none()), ahead) {
+        Ok(match (stands.filter(|_| record.failing_since.is_none()), behind) {
             (None, _) => Next::Leave,
-            // What failed, or was not sent for want of time, comes first; and what could not be read is tried again.
-            (Some(stands), Some(Ok(Some(turn)))) if record.pending.is_empty() && turn.follows(&stands) => {
-                Next::Read(Box::new(turn))
+            // What failed, or was not sent for want of time, comes first.
+            (Some(stands), Some(turn)) if is_well && turn.basis().holds(&stands) => {
+                Next::Go(Box::new(Ahead { turn, before: None }))
             }
             (Some(_), _) => Next::Look,
         })

@@ -45,6 +45,22 @@ struct Job {
     body: Vec<u8>,
 }
 
+/// What a turn was read on.
+pub struct Basis {
+    endpoint: WebhookEndpoint,
+    /// From where it goes through the feed.
+    from: Option<u64>,
+}
+
+impl Basis {
+    /// Whether the turn is what comes next at the endpoint as it stands now: nobody has changed it, or had messages sent again.
+    pub fn holds(&self, stands: &WebhookEndpoint) -> bool {
+        let WebhookEndpoint { position, failing_since, .. } = *stands;
+        let read = WebhookEndpoint { position, failing_since, ..self.endpoint.clone() };
+        read == *stands && self.from == Some(position)
+    }
+}
+
 /// What came of a turn.
 pub struct Done {
     /// What is to be written of it.
@@ -115,11 +131,9 @@ impl Turn {
         self.reached.filter(|_| is_plain && self.is_full).map(|(_, to)| to)
     }
 
-    /// Whether it is still what comes next at the endpoint as it stands now: nobody has changed it meanwhile, or had messages sent again.
-    pub fn follows(&self, stands: &WebhookEndpoint) -> bool {
-        let WebhookEndpoint { position, failing_since, .. } = *stands;
-        let read = WebhookEndpoint { position, failing_since, ..self.endpoint.clone() };
-        read == *stands && self.reached.is_some_and(|(from, _)| from == position)
+    /// What it was read on.
+    pub fn basis(&self) -> Basis {
+        Basis { endpoint: self.endpoint.clone(), from: self.reached.map(|(from, _)| from) }
     }
 
     /// Sends everything, each customer's messages one after the other, until there is no more time or `may_go_on` says no.

@@ -180,6 +180,36 @@ fn what_was_read_ahead_is_not_sent_to_an_endpoint_that_was_changed_meanwhile() {
 }
 
 #[test]
+fn an_endpoint_that_is_changed_between_quick_turns_gets_everything_once() {
+    let (world, receivers) = (world(), [Receiver::new(), Receiver::new()]);
+    let count = 200;
+    (0..count).for_each(|n| customer(&world, &format!("c{n}")));
+    let told = || world.get("/api/feed/?types=customer.created&limit=1000").ok(200)["results"].clone();
+    until("all is placed", || told().as_array().is_some_and(|told| told.len() == count));
+    let endpoint = register(&world, &receivers[0], json!({"event_types": ["customer.created"]}));
+    for round in 1..=5 {
+        let since = json!({"since": crate::support::ago(Duration::HOUR)});
+        world.post(&path_of(&endpoint, "replay/"), &since).ok(200);
+        let came = || receivers.iter().map(|receiver| receiver.received().len()).sum::<usize>();
+        // In the midst of it, now to one and now to the other.
+        for next in [1, 0].into_iter().cycle() {
+            if came() >= round * count {
+                break;
+            }
+            let url = json!({"url": receivers[next].url}).to_string();
+            world.write("PATCH", &path_of(&endpoint, ""), url.as_bytes()).ok(200);
+        }
+        let mut times = BTreeMap::<String, usize>::new();
+        let all: Vec<_> = receivers.iter().flat_map(Receiver::received).collect();
+        all.iter().for_each(|one| *times.entry(one.id().to_owned()).or_default() += 1);
+        assert!(times.len() == count && times.values().all(|times| *times == round), "each once: {times:?}");
+        let written = || world.get(&path_of(&endpoint, "deliveries/?limit=1000")).ok(200);
+        let expected = (round * count).min(1000);
+        until("it is written down", || written().as_array().is_some_and(|tried| tried.len() == expected));
+    }
+}
+
+#[test]
 fn an_endpoint_is_left_alone_as_long_as_it_asks_for() {
     let hour = OffsetDateTime::now_utc() + Duration::HOUR;
     let date = hour.format(&time::format_description::well_known::Rfc2822).expect("a date").replace("+0000", "GMT");

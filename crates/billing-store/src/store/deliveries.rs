@@ -4,6 +4,7 @@ use billing_domain::Error;
 use billing_domain::id::{OrganizationId, WebhookEndpointId};
 use billing_domain::store::{Deliveries, DeliveryRecord, EndpointStanding, LeaseRequest};
 use billing_domain::webhook::{DeliveryAttempt, WebhookEndpoint};
+use diesel::connection::SimpleConnection;
 use diesel::prelude::*;
 use diesel::sql_types::{Array, BigInt, Bool, Nullable, Text, Timestamptz, Uuid as SqlUuid};
 use time::{Duration, OffsetDateTime};
@@ -144,6 +145,9 @@ statement! {
     }
 }
 
+/// What came of a turn need not be on disk before the next one: if it is lost, the turn is sent once more, under the same ids.
+const NEED_NOT_LAST: &str = "SET LOCAL synchronous_commit = off";
+
 impl InsertAttempts {
     fn new(organization: Uuid, endpoint: Uuid, tried: &[DeliveryAttempt]) -> Self {
         Self {
@@ -209,6 +213,7 @@ impl Deliveries for PgStore {
         let settled: Vec<Uuid> = record.settled.iter().map(|message| message.uuid()).collect();
         let pending = PutPending::new(tenant, endpoint, &record.pending)?;
         let recorded = self.shared.pool.transact(|pg| {
+            pg.batch_execute(NEED_NOT_LAST)?;
             let failing_since = record.failing_since;
             let moved = MoveOn { from, to, failing_since, organization: tenant, endpoint: id, owner };
             if moved.load::<Uuid>(pg)?.is_empty() {
