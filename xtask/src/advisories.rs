@@ -3,22 +3,21 @@
 
 use std::env;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
-use crate::{done, repository};
+use crate::{cargo_command, done};
 
 /// # Errors
 /// When an advisory is about one of the dependencies, or `cargo deny` cannot read the database.
 pub fn check() -> anyhow::Result<()> {
     let folder = folder(env::var_os("CARGO_HOME").map(PathBuf::from), env::home_dir());
-    let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let version = Command::new(&cargo).args(["deny", "--version"]).stderr(Stdio::null()).stdout(Stdio::null()).status();
+    let version = cargo_command().args(["deny", "--version"]).stderr(Stdio::null()).stdout(Stdio::null()).status();
     let is_installed = version.is_ok_and(|status| status.success());
     if let Some(reason) = reason_to_skip(folder.as_deref(), is_installed) {
         println!("  skipped: {reason}");
         return Ok(());
     }
-    done(Command::new(&cargo).current_dir(repository()).args(["deny", "--offline", "check", "advisories"]))
+    done(cargo_command().args(["deny", "--offline", "check", "advisories"]))
 }
 
 /// Where `cargo deny` keeps its databases; one may be put there by hand.
@@ -38,6 +37,7 @@ fn reason_to_skip(folder: Option<&Path>, is_installed: bool) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::repository;
 
     #[test]
     fn is_skipped_only_for_a_reason() {

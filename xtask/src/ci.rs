@@ -147,10 +147,8 @@ fn step(name: &str, work: impl FnOnce() -> anyhow::Result<()>) -> anyhow::Result
 }
 
 fn cargo(arguments: &[&str], environment: &[(&str, &str)]) -> anyhow::Result<()> {
-    let program = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let mut command = Command::new(program);
-    command.current_dir(repository()).args(arguments).envs(environment.iter().copied());
-    let status = command.status().context("cannot run cargo")?;
+    let mut command = crate::cargo_command();
+    let status = command.args(arguments).envs(environment.iter().copied()).status().context("cannot run cargo")?;
     if !status.success() {
         bail!("`cargo {}` ended with {status}", arguments.join(" "));
     }

@@ -16,6 +16,7 @@ mod python;
 mod schemathesis;
 mod tidy;
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
@@ -118,6 +119,20 @@ fn repository() -> PathBuf {
 /// Where the build's output goes.
 fn target_folder() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| repository().join("target"), PathBuf::from)
+}
+
+/// Cargo, as whoever called this has called it: what it tells this program about its package is left out. A build script that looks at that would be run
+/// anew, and all that stands on it be built anew, each time that one calls cargo oneself and then here, or the other way round.
+fn cargo_command() -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    let told = |name: &OsStr| {
+        name.to_str().is_some_and(|name| ["CARGO_PKG_", "CARGO_MANIFEST_"].iter().any(|told| name.starts_with(told)))
+    };
+    for (name, _) in std::env::vars_os().filter(|(name, _)| told(name)) {
+        command.env_remove(name);
+    }
+    command.current_dir(repository());
+    command
 }
 
 /// Runs a program that must end well.

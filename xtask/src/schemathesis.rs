@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail, ensure};
 
 use crate::python::Environment;
-use crate::{done, repository, target_folder};
+use crate::{cargo_command, done, target_folder};
 
 const PACKAGE: &str = "schemathesis==4.32.5";
 const KEY: &str = "fuzzing0.0123456789abcdef0123456789abcdef";
@@ -55,8 +55,7 @@ pub fn run(examples: Option<&str>) -> anyhow::Result<()> {
 }
 
 fn cargo_build() -> anyhow::Result<()> {
-    let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    done(Command::new(cargo).args(["build", "--package", "billing-http"]).current_dir(repository()))
+    done(cargo_command().args(["build", "--package", "billing-http"]))
 }
 
 /// A service on a private Postgres; told to stop when dropped.

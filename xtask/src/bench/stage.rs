@@ -13,7 +13,7 @@ use cargo_metadata::MetadataCommand;
 use postgres_local::Cluster;
 
 use super::load;
-use crate::repository;
+use crate::{cargo_command, repository};
 
 /// The key of the first organization.
 pub const KEY: &str = "benchkey.abcdefghijklmnopqrstuvwxyz012345";
@@ -340,10 +340,9 @@ fn build(profile: &str) -> anyhow::Result<PathBuf> {
     if profile.contains('/') {
         return Ok(profile.into());
     }
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let arguments =
         ["build", "--profile", profile, "-p", "billing-http", "--bin", "billing-http", "--example", "baseline"];
-    let status = Command::new(cargo).current_dir(repository()).args(arguments).status()?;
+    let status = cargo_command().args(arguments).status()?;
     if !status.success() {
         bail!("the programs do not build");
     }
