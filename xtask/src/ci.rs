@@ -72,6 +72,12 @@ pub fn with_lanes(arguments: &[&str]) -> anyhow::Result<()> {
     cargo(&[&MAIN_TESTS, arguments].concat(), &[("BILLING_TEST_LANES", LANES)])
 }
 
+/// The same with the lanes on so many servers.
+pub fn with_servers(servers: &str, arguments: &[&str]) -> anyhow::Result<()> {
+    let environment = [("BILLING_TEST_LANES", LANES), ("BILLING_TEST_SERVERS", servers)];
+    cargo(&[&MAIN_TESTS[..], &LANES_OF, arguments].concat(), &environment)
+}
+
 /// Holds the documented codes against those that the tests before it have seen.
 pub fn codes() -> anyhow::Result<()> {
     let seen = ["--ignored", "--exact", "seen::every_documented_code_was_seen"];

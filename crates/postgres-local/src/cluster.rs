@@ -233,6 +233,11 @@ impl Cluster {
         self.server.as_mut().map_or(Ok(()), Server::stop)
     }
 
+    /// Where clients find it: the folder of its socket, and the port that is part of the socket's name.
+    pub fn address(&self) -> (&Path, u16) {
+        (&self.launch.socket_folder, settings::PORT)
+    }
+
     pub(crate) fn socket_folder(&self) -> &Path {
         &self.launch.socket_folder
     }

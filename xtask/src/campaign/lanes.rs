@@ -1,6 +1,7 @@
-//! `cargo xtask campaign lanes`: all tests of the store and of the service with customers in several lanes.
+//! `cargo xtask campaign lanes`: all tests of the store and of the service with customers in several lanes. `cargo xtask campaign servers`: those
+//! that look at nothing past the service with the lanes on two and on three servers.
 
-use crate::ci::with_lanes;
+use crate::ci::{with_lanes, with_servers};
 
 /// Tests that are about one lane, each with the reason.
 const OF_ONE_LANE: &[(&str, &str)] = &[
@@ -31,4 +32,27 @@ pub fn run() -> anyhow::Result<()> {
     }
     let skips: Vec<&str> = OF_ONE_LANE.iter().flat_map(|(test, _)| ["--skip", test]).collect();
     with_lanes(&skips)
+}
+
+/// How many servers lanes are on.
+const SERVERS: [&str; 2] = ["2", "3"];
+/// What is tried there besides what is tried with lanes anywhere.
+const OF_SERVERS: [&str; 6] = [
+    "contract::holds_with_customers_in_several_lanes",
+    "docs::guides",
+    "durability::lanes::books_over_lanes",
+    "durability::nodes",
+    "nodes_at_once::",
+    "races::",
+];
+
+/// Runs those.
+///
+/// # Errors
+/// When one fails.
+pub fn run_on_servers() -> anyhow::Result<()> {
+    SERVERS.into_iter().try_for_each(|servers| {
+        println!("== lanes on {servers} servers");
+        with_servers(servers, &OF_SERVERS)
+    })
 }

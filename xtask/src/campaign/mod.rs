@@ -1,5 +1,5 @@
 //! `cargo xtask campaign`: what one tenant's load does to the memory of the service, and to another tenant; how messages are
-//! delivered; what a job that corrects many events does to whoever sends some; all tests with several lanes.
+//! delivered; what a job that corrects many events does to whoever sends some; all tests with several lanes, and many with those on several servers.
 
 mod attack;
 mod corrections;
@@ -19,13 +19,15 @@ use tenant::Tenant;
 /// Events of the customer whom usage is asked of.
 const EVENTS: u64 = 100_000;
 
-/// Runs a campaign: `memory`, `fairness`, `webhooks`, `corrections` or `lanes`.
+/// Runs a campaign: `memory`, `fairness`, `webhooks`, `corrections`, `lanes` or `servers`.
 ///
 /// # Errors
 /// What does not build, start or answer, and a criterion that is not met.
 pub fn run(arguments: &[&str]) -> anyhow::Result<()> {
-    if arguments == ["lanes"] {
-        return lanes::run();
+    match arguments {
+        ["lanes"] => return lanes::run(),
+        ["servers"] => return lanes::run_on_servers(),
+        _ => {}
     }
     let (mut profile, mut matching) = ("release", "");
     for option in arguments[1..].chunks(2) {

@@ -24,9 +24,7 @@ const DATABASE: &str = "billing";
 
 /// The folder of a server's socket.
 fn socket_folder(server: &Cluster) -> String {
-    let url = server.url(DATABASE);
-    let host = url.split(['?', '&']).find_map(|part| part.strip_prefix("host="));
-    host.expect("a socket").replace("%2F", "/")
+    server.address().0.to_string_lossy().into_owned()
 }
 
 /// A service that is at work.

@@ -92,7 +92,7 @@ pub fn subscriber(ring: &Ring, customer: &str) -> String {
 /// Lets time pass for a clock's customers as it does for everybody else: nobody is told.
 pub fn set_clock(ring: &Ring, clock: &str, instant: &str) {
     let id = clock.trim_start_matches("test_clock_");
-    ring.world.sql(&format!("UPDATE test_clocks SET frozen_time = '{instant}' WHERE id = '{id}'"));
+    ring.world.sql_at_home(&format!("UPDATE test_clocks SET frozen_time = '{instant}' WHERE id = '{id}'"));
 }
 
 /// Everything a customer ever had, by start.

@@ -15,7 +15,7 @@ use diesel::debug_query;
 use diesel::dsl::sql;
 use diesel::pg::Pg;
 use diesel::prelude::*;
-use diesel::sql_types::{Bool, Text, Uuid as SqlUuid};
+use diesel::sql_types::{Array, Bool, Nullable, Text, Uuid as SqlUuid};
 use postgres_local::testing::TestDatabase;
 use uuid::Uuid;
 
@@ -66,7 +66,8 @@ impl TestStore {
     }
 
     /// A store whose customers are divided into lanes. In each of several the service works as a role that has no rights on any
-    /// other. Several are on the Citus cluster of `BILLING_TEST_CLUSTER`, if that names one: there, as the service itself.
+    /// other. Several are on the Citus cluster of `BILLING_TEST_CLUSTER`, if that names one, or on as many servers as
+    /// `BILLING_TEST_SERVERS` says: there, as the service itself.
     ///
     /// # Panics
     /// As [`TestStore::new`].
@@ -75,6 +76,12 @@ impl TestStore {
             && let Ok(cluster) = std::env::var(cluster::CLUSTER)
         {
             return Self::on_cluster(&cluster, lanes);
+        }
+        if lanes > 1
+            && let Some(servers) = std::env::var(cluster::SERVERS).ok().and_then(|servers| servers.parse().ok())
+        {
+            let database = ClusterDatabase::on_own_servers(lanes, servers).unwrap_or_else(|error| panic!("{error}"));
+            return Self::over(Database::OnCluster(database));
         }
         let migrate = |url: &str| {
             PgStore::migrate_into_lanes(url, lanes).map_err(|error| error.to_string())?;
@@ -252,8 +259,8 @@ pub fn refusals() -> Vec<(&'static str, Refusal)> {
 }
 
 statement! {
-    /// A digest of the organization's rows for each table that has any organization's.
-    Fingerprint -> Text {
+    /// A digest of the organization's rows for each table, of some schemas, that has any organization's.
+    Fingerprint -> Nullable<Text> {
         "SELECT string_agg(
             table_schema || '.' || table_name || ' ' || md5(query_to_xml(
                 format('SELECT %s AS row FROM %I.%I t WHERE %I = %L ORDER BY 1',
@@ -274,7 +281,7 @@ statement! {
             E'\n' ORDER BY table_schema, table_name
         )
         FROM information_schema.columns
-        WHERE (table_schema = 'public' OR table_schema IN (SELECT schema_name FROM lanes))
+        WHERE table_schema = ANY(" schemas: Vec<String> as Array<Text>; ")
             AND table_name NOT IN ('event_arrivals', 'metric_rollups', 'hot_buckets', 'usage_rollup', 'rollup_versions', 'subscription_versions', 'counted_usage', 'message_counters', 'feed_entries', 'webhook_attempts', 'webhook_pending', 'usage_alert_marks', 'usage_alert_headroom', 'event_minutes', 'uncounted_events', 'event_watches', 'passed_events')
             AND (column_name = 'organization_id' OR table_name = 'organizations' AND column_name = 'id')"
     }
@@ -296,24 +303,51 @@ pub fn vacuum(url: &str) {
 /// # Panics
 /// When the database at `url` does not answer.
 pub fn fingerprint(url: &str, organization: OrganizationId) -> String {
-    let statement = Fingerprint { organization: organization.uuid() };
     KEPT.with_borrow_mut(|kept| {
-        if let Some((of, pg)) = kept
+        if let Some((of, servers)) = kept
             && of == url
-            && let Ok(found) = statement.clone().get_result(pg)
+            && let Ok(found) = fingerprint_of(servers, organization)
         {
             return found;
         }
-        let mut pg = PgConnection::establish(url).unwrap_or_else(|error| panic!("{error}"));
-        let found = statement.get_result(&mut pg).unwrap_or_else(|error| panic!("{error}"));
-        *kept = Some((url.to_owned(), pg));
+        let mut servers = connect_to_all(url).unwrap_or_else(|error| panic!("{error}"));
+        let found = fingerprint_of(&mut servers, organization).unwrap_or_else(|error| panic!("{error}"));
+        *kept = Some((url.to_owned(), servers));
         found
     })
 }
 
 thread_local! {
-    /// The connection that the last fingerprint was taken by: another one would have to learn of all tables first.
-    static KEPT: RefCell<Option<(String, PgConnection)>> = const { RefCell::new(None) };
+    /// The connections that the last fingerprint was taken by: others would have to learn of all tables first.
+    static KEPT: RefCell<Option<(String, Vec<PgConnection>)>> = const { RefCell::new(None) };
+}
+
+/// To home, and to the nodes behind it that were added by hand: what an engine has on its own is seen from home.
+fn connect_to_all(url: &str) -> ConnectionResult<Vec<PgConnection>> {
+    let mut home = PgConnection::establish(url)?;
+    let is_engines = crate::pg::citus::is_there(&mut home).map_err(ConnectionError::CouldntSetupConfiguration)?;
+    let nodes = if is_engines { Ok(Vec::new()) } else { crate::pg::node::all(&mut home) };
+    let mut all = vec![home];
+    for node in nodes.map_err(ConnectionError::CouldntSetupConfiguration)? {
+        all.push(PgConnection::establish(&node.place().url(url))?);
+    }
+    Ok(all)
+}
+
+/// The catalogue as home has it, and the lanes wherever they are.
+fn fingerprint_of(servers: &mut [PgConnection], organization: OrganizationId) -> QueryResult<String> {
+    use crate::pg::schema::lanes;
+    let mut schemas: Vec<String> = Vec::new();
+    let parts = servers.iter_mut().enumerate().map(|(number, pg)| {
+        if number == 0 {
+            schemas = lanes::table.select(lanes::schema_name).load(pg)?;
+        }
+        let catalogue = (number == 0).then(|| "public".to_owned());
+        let of = schemas.iter().cloned().chain(catalogue).collect();
+        let statement = Fingerprint { organization: organization.uuid(), schemas: of };
+        Ok(statement.get_result::<Option<String>>(pg)?.unwrap_or_default())
+    });
+    Ok(parts.collect::<QueryResult<Vec<_>>>()?.join("\n"))
 }
 
 /// A partition of the events that lacks an index, if there is one.
