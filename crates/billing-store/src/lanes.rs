@@ -305,7 +305,7 @@ impl Lanes {
                 done => return done,
             };
             match self.follow(lane)? {
-                Some(moved) => lane = moved,
+                Some(moved) => (lane, was_here) = (moved, false),
                 // It came back to where it was; unless it is something else that is missing.
                 None if !was_here => was_here = true,
                 None => return Err(Failure::Missing(message)),

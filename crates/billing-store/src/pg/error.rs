@@ -175,12 +175,14 @@ fn declared(constraint: &str) -> &str {
 
 /// What is not found by its name, as the server says.
 const NAMED: [&str; 2] = ["relation ", "function "];
-/// What was there when a view of it was read, and not when it was to be opened: an engine has moved the lane in between (XX000).
-const BEHIND_A_VIEW: &str = "could not open relation with OID ";
+/// What was there when it was looked up, and not when it was to be used: an engine has moved the lane in between, or what the service works with
+/// there was made anew (XX000).
+const GONE_SINCE: [&str; 3] =
+    ["could not open relation with OID ", "cache lookup failed for relation ", "cache lookup failed for function "];
 
 fn from_message(message: &str) -> Failure {
     let is_missing = NAMED.iter().any(|named| message.starts_with(named)) && message.ends_with(" does not exist");
-    if is_missing || message.starts_with(BEHIND_A_VIEW) {
+    if is_missing || GONE_SINCE.iter().any(|gone| message.starts_with(gone)) {
         return Failure::Missing(message.to_owned());
     }
     if NO_ROOM.iter().any(|text| message.ends_with(text)) {
@@ -271,6 +273,9 @@ mod tests {
             ("relation \"customers\" does not exist",                    true,  "a lane's table"),
             ("function create_events_partition(date) does not exist",    true,  "a lane's function"),
             ("could not open relation with OID 102016",                  true,  "what a view shows, of a lane that was moved just now"),
+            ("cache lookup failed for relation 102016",                  true,  "the same, a moment later"),
+            ("cache lookup failed for function 102017",                  true,  "what a transaction begins by, where a lane has come back"),
+            ("cache lookup failed for type 7",                           false, "a fault like any other"),
             ("column \"customers\" does not exist",                      false, "a fault of the statement"),
             ("relation \"customers\" already exists",                    false, "the opposite"),
         ];

@@ -395,6 +395,20 @@ pub fn put_on_node(url: &str, number: u16, node: &str) -> Result<(), StoreError>
     put(&mut home).map_err(Failure::into_store_error)
 }
 
+/// Looks for something in a lane as a transaction does that may find the lane somewhere else: with the schema that is worked in, until it is found or
+/// nothing more is tried.
+///
+/// # Errors
+/// When it is not found where the lane is, or the database does not answer.
+pub fn look_in_lane(store: &PgStore, number: usize, mut is_found: impl FnMut(&str) -> bool) -> Result<(), Error> {
+    let lanes = &store.shared.lanes;
+    let look = |lane: &crate::lanes::Lane| match is_found(&lane.schema) {
+        true => Ok(()),
+        false => Err(Failure::Missing("relation \"customers\" does not exist".to_owned())),
+    };
+    lanes.with(lanes.at(number), look).map_err(Failure::into_error)
+}
+
 /// Reserves an address, the next number of a credit note and an idempotency key as a transaction of a lane on a node does, and stops
 /// there: the token that the transaction would write into its lane, and the number.
 ///

@@ -12,6 +12,7 @@ use billing_domain::idempotency::{Answer, Attempt, Claim, IdempotencyStore};
 use billing_domain::store::{BillingQueue, EventIngest, InvoiceFilter, PageRequest, Scope, Store, Transaction, Window};
 use billing_domain::testing::build::{self, Ids};
 use billing_store::PgStore;
+use billing_store::testing::{TestStore, look_in_lane};
 use time::OffsetDateTime;
 
 use crate::nodes::databases;
@@ -235,6 +236,27 @@ fn what_is_missing_although_its_lane_is_there_is_a_fault_and_no_move() {
         "{failed:?}"
     );
     assert!(began.elapsed() < Duration::from_secs(2), "nobody waits for it");
+}
+
+#[test]
+fn a_lane_that_goes_on_while_it_is_looked_for_is_looked_for_there_as_often() {
+    let store = TestStore::with_lanes(2);
+    let move_on =
+        "ALTER SCHEMA lane_01 RENAME TO lane_01_m1; UPDATE lanes SET schema_name = 'lane_01_m1' WHERE number = 1";
+    let look = |found_at: usize, moves_at: usize| {
+        let mut looked_in = Vec::new();
+        let looked = look_in_lane(&store, 1, |schema| {
+            looked_in.push(schema.to_owned());
+            if looked_in.len() == moves_at {
+                execute(store.url(), move_on).expect("it goes on");
+            }
+            looked_in.len() == found_at
+        });
+        (looked.is_ok(), looked_in)
+    };
+    let twice = |schema: &str| vec![schema.to_owned(); 2];
+    assert_eq!(look(3, 0), (false, twice("lane_01")), "what is missing where the lane is is looked for once more");
+    assert_eq!(look(4, 2), (true, [twice("lane_01"), twice("lane_01_m1")].concat()), "and so where it went");
 }
 
 #[test]
