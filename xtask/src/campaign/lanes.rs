@@ -37,12 +37,10 @@ pub fn run() -> anyhow::Result<()> {
 /// How many servers lanes are on.
 const SERVERS: [&str; 2] = ["2", "3"];
 /// What is tried there besides what is tried with lanes anywhere.
-const OF_SERVERS: [&str; 6] = [
+const OF_SERVERS: [&str; 4] = [
     "contract::holds_with_customers_in_several_lanes",
     "docs::guides",
     "durability::lanes::books_over_lanes",
-    "durability::nodes",
-    "nodes_at_once::",
     "races::",
 ];
 

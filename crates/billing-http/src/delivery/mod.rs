@@ -271,7 +271,7 @@ impl Deliverer {
             while !self.is_stopping.load(Ordering::Relaxed) && began.elapsed() < LANE_TIME {
                 let clock = Clock::at(OffsetDateTime::now_utc());
                 match self.turn(backend, place, (&clock, size, ahead.take()), &session)? {
-                    Next::Go(turn) => ahead = Some(*turn),
+                    Next::Go(next) => ahead = Some(*next),
                     Next::Look => {}
                     Next::Leave => break,
                 }
