@@ -212,10 +212,14 @@ impl WebhookRepo for PgTransaction<'_> {
 
     fn delete(&mut self, id: WebhookEndpointId) -> Result<(), Error> {
         let target = webhook_endpoints::table.find((self.tenant(), id.uuid()));
-        match self.query(|pg| diesel::delete(target).execute(pg))? {
-            0 => Err(Error::NotFound(Noun::WebhookEndpoint)),
-            _ => Ok(()),
+        if self.query(|pg| diesel::delete(target).execute(pg))? == 0 {
+            return Err(Error::NotFound(Noun::WebhookEndpoint));
         }
+        // Behind it: a turn that was written just before is seen now, and none is written any more.
+        let attempts = webhook_attempts::table
+            .filter(webhook_attempts::organization_id.eq(self.tenant()))
+            .filter(webhook_attempts::endpoint_id.eq(id.uuid()));
+        self.query(|pg| diesel::delete(attempts).execute(pg)).map(drop)
     }
 
     fn list_pending(

@@ -140,7 +140,12 @@ statement! {
     /// Drops the oldest attempts.
     DropAttempts -> BigInt {
         "DELETE FROM webhook_attempts
-        WHERE id IN (SELECT id FROM webhook_attempts WHERE at < " before: OffsetDateTime as Timestamptz; " ORDER BY at LIMIT " limit: i64 as BigInt; ")
+        WHERE (organization_id, endpoint_id, id) IN (
+            SELECT organization_id, endpoint_id, id FROM webhook_attempts
+            WHERE at < " before: OffsetDateTime as Timestamptz; "
+            ORDER BY at
+            LIMIT " limit: i64 as BigInt; "
+        )
         RETURNING id"
     }
 }

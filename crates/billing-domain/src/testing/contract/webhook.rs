@@ -198,6 +198,9 @@ pub(super) fn leases_endpoints_to_one_at_a_time(harness: &Harness<'_>) {
     assert!(harness.deliveries.drop_attempts(at(9), 1).expect("dropped") >= 1);
     on(&tenant, |webhooks| webhooks.delete(made.id));
     assert_eq!(record(one, &turn), None, "it is gone");
+    on(&tenant, |webhooks| webhooks.insert(&made));
+    assert_eq!(listed(None, PageRequest::first()).items, [], "with what was sent to it");
+    on(&tenant, |webhooks| webhooks.delete(made.id));
     let unknown = WebhookEndpointId::from(Uuid::from_u128(3));
     assert_eq!(harness.deliveries.release_endpoint(one, tenant.id, unknown), Ok(()));
     leases_so_many_of_each(harness);
