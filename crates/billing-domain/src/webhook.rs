@@ -64,6 +64,8 @@ pub struct WebhookEndpoint {
     pub failing_since: Option<OffsetDateTime>,
     /// The position in the feed up to which messages were sent, or wait to be sent again.
     pub position: u64,
+    /// How often it was sent back to a position: a turn that was read before that does not move it on.
+    pub replays: u64,
     /// When it was made, in real time.
     pub created_at: OffsetDateTime,
 }

@@ -70,8 +70,8 @@ impl WebhookRepo for MemoryTransaction {
 
     fn update(&mut self, endpoint: &WebhookEndpoint) -> Result<(), Error> {
         let state = self.tenant()?.endpoint(endpoint.id)?;
-        let WebhookEndpoint { position, failing_since, status, .. } = state.endpoint;
-        state.endpoint = endpoint.clone();
+        let WebhookEndpoint { position, replays, failing_since, status, .. } = state.endpoint;
+        state.endpoint = WebhookEndpoint { replays, ..endpoint.clone() };
         if status == endpoint.status {
             (state.endpoint.position, state.endpoint.failing_since) = (position, failing_since);
         } else {
@@ -109,7 +109,10 @@ impl WebhookRepo for MemoryTransaction {
         let older = tenant.messages.iter().position(|kept| kept.written_at() >= since);
         let older = older.map_or(u64::MAX, |index| index as u64);
         let endpoint = &mut tenant.endpoint(id)?.endpoint;
-        endpoint.position = endpoint.position.min(older);
+        if older <= endpoint.position {
+            endpoint.position = older;
+            endpoint.replays += 1;
+        }
         Ok(())
     }
 
@@ -200,7 +203,7 @@ impl Deliveries for MemoryStore {
             return Ok(None);
         }
         if let Some((from, to)) = record.reached
-            && state.endpoint.position == from
+            && (state.endpoint.position, state.endpoint.replays) == (from, record.replays)
         {
             state.endpoint.position = to;
         }

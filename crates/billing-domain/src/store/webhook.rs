@@ -60,6 +60,8 @@ pub trait WebhookRepo {
 pub struct DeliveryRecord {
     /// Everything of the feed up to this position was sent, or is among what waits. A turn that began elsewhere does not move it.
     pub reached: Option<(u64, u64)>,
+    /// How often the endpoint had been sent back when the turn was read. Nor does one behind which that was done once more.
+    pub replays: u64,
     /// What was tried.
     pub attempts: Vec<DeliveryAttempt>,
     /// What need not be sent any more.

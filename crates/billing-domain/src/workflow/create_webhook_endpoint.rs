@@ -47,6 +47,7 @@ pub fn create_webhook_endpoint(
         disabled_reason: None,
         failing_since: None,
         position: tx.webhooks().last_position()?,
+        replays: 0,
         created_at: now,
     };
     endpoint.faults().finish(())?;

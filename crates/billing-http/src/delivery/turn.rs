@@ -203,7 +203,7 @@ fn sum_up(
     lost: Vec<MessageId>,
 ) -> Done {
     let mut record = DeliveryRecord::new(endpoint.failing_since);
-    (record.reached, record.settled) = (reached, lost);
+    (record.reached, record.replays, record.settled) = (reached, endpoint.replays, lost);
     let (mut is_gone, mut attempts, mut ends) = (false, (0, 0), Vec::new());
     for (job, outcome) in done {
         let Some(Outcome { attempt, ended_at, retry_after }) = outcome else {

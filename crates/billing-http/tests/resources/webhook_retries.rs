@@ -157,6 +157,21 @@ fn turns_that_are_read_ahead_bring_everything_once_and_in_each_customers_order()
 }
 
 #[test]
+fn a_replay_sends_again_what_is_on_its_way_just_then() {
+    let (world, receiver) = (world(), Receiver::new());
+    receiver.hangs(true);
+    let endpoint = register(&world, &receiver, json!({}));
+    customer(&world, "c1");
+    let sent = receiver.wait_for(1)[0].id().to_owned();
+    // To where it stands: the turn that began there is not over.
+    let since = json!({"since": crate::support::ago(Duration::HOUR)});
+    world.post(&path_of(&endpoint, "replay/"), &since).ok(200);
+    receiver.hangs(false);
+    assert_eq!(receiver.wait_for(2)[1].id(), sent, "whoever lost it asks for it again");
+    attempts(&world, &endpoint, 2);
+}
+
+#[test]
 fn what_was_read_ahead_is_not_sent_to_an_endpoint_that_was_changed_meanwhile() {
     const FIRST_TURN: usize = 32;
     let (world, old, new) = (world(), Receiver::new(), Receiver::new());

@@ -33,6 +33,7 @@ pub(crate) struct EndpointRow {
     disabled_reason: Option<String>,
     failing_since: Option<OffsetDateTime>,
     position: i64,
+    replays: i64,
     created_at: OffsetDateTime,
 }
 
@@ -54,6 +55,7 @@ impl EndpointRow {
             disabled_reason: endpoint.disabled_reason,
             failing_since: endpoint.failing_since,
             position: stored_count(endpoint.position)?,
+            replays: stored_count(endpoint.replays)?,
             created_at: endpoint.created_at,
         })
     }
@@ -76,6 +78,7 @@ impl TryFrom<EndpointRow> for WebhookEndpoint {
             disabled_reason: row.disabled_reason,
             failing_since: row.failing_since,
             position: count(row.position)?,
+            replays: count(row.replays)?,
             created_at: row.created_at,
         })
     }
@@ -156,9 +159,11 @@ impl PutPending {
 statement! {
     /// Takes an endpoint back to a position.
     Rewind -> BigInt {
-        "UPDATE webhook_endpoints SET position = least(position, " position: i64 as BigInt; ")
+        "UPDATE webhook_endpoints
+        SET position = least(webhook_endpoints.position, target.position), replays = replays + (target.position <= webhook_endpoints.position)::int
+        FROM (SELECT " position: i64 as BigInt; "::bigint AS position) target
         WHERE organization_id = " organization: Uuid as SqlUuid; " AND id = " endpoint: Uuid as SqlUuid; "
-        RETURNING position"
+        RETURNING webhook_endpoints.position"
     }
 }
 

@@ -83,11 +83,11 @@ statement! {
     /// Moves an endpoint on that is still leased.
     MoveOn -> SqlUuid {
         "UPDATE webhook_endpoints
-        SET position = CASE WHEN position = moved.from_position THEN moved.to_position ELSE position END,
+        SET position = CASE WHEN position = moved.from_position AND webhook_endpoints.replays = moved.replays THEN moved.to_position ELSE position END,
             failing_since = moved.failing_since
         FROM (
             SELECT " from: Option<i64> as Nullable<BigInt>; "::bigint AS from_position, " to: Option<i64> as Nullable<BigInt>; "::bigint AS to_position,
-                " failing_since: Option<OffsetDateTime> as Nullable<Timestamptz>; "::timestamptz AS failing_since
+                " replays: i64 as BigInt; "::bigint AS replays, " failing_since: Option<OffsetDateTime> as Nullable<Timestamptz>; "::timestamptz AS failing_since
         ) moved
         WHERE organization_id = " organization: Uuid as SqlUuid; " AND id = " endpoint: Uuid as SqlUuid; "
             AND leased_to = " owner: Uuid as SqlUuid; "
@@ -215,12 +215,13 @@ impl Deliveries for PgStore {
         let place = |position: u64| stored_count::<i64>(position);
         let from = record.reached.map(|(from, _)| place(from)).transpose()?;
         let to = record.reached.map(|(_, to)| place(to)).transpose()?;
+        let replays = place(record.replays)?;
         let settled: Vec<Uuid> = record.settled.iter().map(|message| message.uuid()).collect();
         let pending = PutPending::new(tenant, endpoint, &record.pending)?;
         let recorded = self.shared.pool.transact(|pg| {
             pg.batch_execute(NEED_NOT_LAST)?;
             let failing_since = record.failing_since;
-            let moved = MoveOn { from, to, failing_since, organization: tenant, endpoint: id, owner };
+            let moved = MoveOn { from, to, replays, failing_since, organization: tenant, endpoint: id, owner };
             if moved.load::<Uuid>(pg)?.is_empty() {
                 return Ok(None);
             }

@@ -28,6 +28,7 @@ fn endpoint(tenant: &Tenant<'_>, seconds: i64) -> WebhookEndpoint {
         disabled_reason: None,
         failing_since: None,
         position: 0,
+        replays: 0,
         created_at: OffsetDateTime::UNIX_EPOCH + Duration::seconds(seconds),
     }
 }
@@ -105,8 +106,12 @@ pub(super) fn keeps_what_waits(harness: &Harness<'_>) {
     on(&tenant, |webhooks| webhooks.insert(&ahead));
     on(&tenant, |webhooks| webhooks.rewind(ahead.id, OffsetDateTime::UNIX_EPOCH + Duration::weeks(52 * 200)));
     assert_eq!(on(&tenant, |webhooks| webhooks.get(ahead.id)).position, 3, "nothing is so young");
+    let stands = || on(&tenant, |webhooks| webhooks.get(ahead.id));
+    assert_eq!(stands().replays, 0, "nor was it sent back");
     on(&tenant, |webhooks| webhooks.rewind(ahead.id, long_ago));
-    assert_eq!(on(&tenant, |webhooks| webhooks.get(ahead.id)).position, 0, "all of it");
+    assert_eq!((stands().position, stands().replays), (0, 1), "all of it");
+    on(&tenant, |webhooks| webhooks.rewind(ahead.id, long_ago));
+    assert_eq!((stands().position, stands().replays), (0, 2), "a turn that began there is made again");
 }
 
 pub(super) fn keeps_endpoints_apart(harness: &Harness<'_>) {
@@ -194,6 +199,7 @@ pub(super) fn leases_endpoints_to_one_at_a_time(harness: &Harness<'_>) {
     (turn.reached, turn.settled) = (Some((0, 1)), vec![messages[0]]);
     assert!(record(one, &turn).is_some());
     assert_eq!((kept().position, kept().failing_since), (2, None), "it had moved on from there");
+    moves_on_if_it_was_not_sent_back(&tenant, &made, &|turn| record(one, turn));
     assert_eq!(on(&tenant, |webhooks| webhooks.list_pending(made.id, at(9), 9)), []);
     assert!(harness.deliveries.drop_attempts(at(9), 1).expect("dropped") >= 1);
     on(&tenant, |webhooks| webhooks.delete(made.id));
@@ -204,6 +210,25 @@ pub(super) fn leases_endpoints_to_one_at_a_time(harness: &Harness<'_>) {
     let unknown = WebhookEndpointId::from(Uuid::from_u128(3));
     assert_eq!(harness.deliveries.release_endpoint(one, tenant.id, unknown), Ok(()));
     leases_so_many_of_each(harness);
+}
+
+/// `record` writes a turn for whoever holds the endpoint.
+fn moves_on_if_it_was_not_sent_back(
+    tenant: &Tenant<'_>,
+    made: &WebhookEndpoint,
+    record: &dyn Fn(&DeliveryRecord) -> Option<WebhookEndpoint>,
+) {
+    on(tenant, |webhooks| webhooks.rewind(made.id, OffsetDateTime::UNIX_EPOCH - Duration::weeks(52)));
+    let mut turn = DeliveryRecord::new(None);
+    turn.reached = Some((0, 1));
+    let stands = record(&turn).expect("held");
+    assert_eq!(
+        (stands.position, stands.replays),
+        (0, 1),
+        "it was read before the endpoint was sent back to where it began"
+    );
+    turn.replays = stands.replays;
+    assert_eq!(record(&turn).map(|stands| stands.position), Some(1), "and this one behind that");
 }
 
 fn wanted(owner: Uuid, are_failing: bool, now: OffsetDateTime) -> LeaseRequest {

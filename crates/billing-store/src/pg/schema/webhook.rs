@@ -33,6 +33,7 @@ diesel::table! {
         leased_to -> Nullable<Uuid>,
         leased_until -> Nullable<Timestamptz>,
         served_at -> Nullable<Timestamptz>,
+        replays -> Int8,
     }
 }
 
