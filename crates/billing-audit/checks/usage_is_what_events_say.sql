@@ -291,7 +291,9 @@ due AS (
             WHEN 'round_down' THEN floor(batch.count)
             WHEN 'round_nearest' THEN floor(batch.count + 0.5)
             WHEN 'no_rounding' THEN batch.count
+            ELSE format('an unknown rounding of batches: %s', price ->> 'batch_rounding')::numeric
         END
+        ELSE format('a tier of an unknown kind: %s', price ->> 'type')::numeric
     END) - prepaid_amount, 0), 30), currency_decimals) - waived, 0) AS amount
     FROM step
     CROSS JOIN LATERAL (
