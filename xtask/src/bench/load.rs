@@ -84,9 +84,19 @@ fn quantile_us(latencies_us: &[(u64, u64)], part: f64) -> u64 {
     ascending.get((last as f64 * part).round() as usize).copied().unwrap_or_default()
 }
 
-/// One connection that is kept.
+fn connected(addr: SocketAddr) -> anyhow::Result<BufReader<TcpStream>> {
+    let stream = TcpStream::connect(addr).with_context(|| format!("cannot connect to {addr}"))?;
+    stream.set_nodelay(true)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    Ok(BufReader::with_capacity(16 * 1024, stream))
+}
+
+/// One connection, that is kept for as long as the server keeps it.
 pub struct Client {
+    addr: SocketAddr,
     stream: BufReader<TcpStream>,
+    /// Whether the server has said that it closes the connection: it does where it refuses a body that it has not read.
+    is_over: bool,
     line: String,
     /// The body of the latest answer.
     answer: Vec<u8>,
@@ -98,11 +108,7 @@ impl Client {
     /// # Errors
     /// When nobody takes the connection.
     pub fn connect(addr: SocketAddr) -> anyhow::Result<Self> {
-        let stream = TcpStream::connect(addr).with_context(|| format!("cannot connect to {addr}"))?;
-        stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
-        let stream = BufReader::with_capacity(16 * 1024, stream);
-        Ok(Self { stream, line: String::new(), answer: Vec::new() })
+        Ok(Self { addr, stream: connected(addr)?, is_over: false, line: String::new(), answer: Vec::new() })
     }
 
     /// The status of the answer.
@@ -110,14 +116,19 @@ impl Client {
     /// # Errors
     /// When there is none.
     pub fn call(&mut self, request: &[u8]) -> anyhow::Result<u16> {
+        if std::mem::take(&mut self.is_over) {
+            self.stream = connected(self.addr)?;
+        }
         self.stream.get_mut().write_all(request)?;
         let status = self.line()?.split(' ').nth(1).and_then(|status| status.parse().ok());
-        let mut length = 0;
+        let (mut length, mut is_over) = (0, false);
         while let Some((name, value)) = self.line()?.split_once(':') {
             if name.eq_ignore_ascii_case("content-length") {
                 length = value.trim().parse()?;
             }
+            is_over |= name.eq_ignore_ascii_case("connection") && value.trim().eq_ignore_ascii_case("close");
         }
+        self.is_over = is_over;
         self.answer.resize(length, 0);
         self.stream.read_exact(&mut self.answer)?;
         status.context("no status in an answer")
