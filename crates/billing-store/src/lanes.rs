@@ -183,6 +183,15 @@ impl Lane {
         self.moved_to.get().map_or(self, |moved| moved.newest())
     }
 
+    /// Has nobody connect here any more, now that it is elsewhere. The catalogue's connections are not the lane's own.
+    fn leave(&self) {
+        if self.schema != CATALOGUE {
+            self.pool.leave();
+            self.worker_pool.leave();
+            self.reader.leave();
+        }
+    }
+
     /// Whether the directory has it here.
     fn is_at(&self, row: &LaneRow) -> bool {
         let place = row.node.as_ref().map_or_else(|| row.place.clone(), Node::place);
@@ -380,6 +389,7 @@ impl Lanes {
                 opening.identity = Some(self.home.run(Identity::read)?);
             }
             lane.moved_to.get_or_init(|| Box::new(opening.open(row)));
+            lane.leave();
         }
         opening.looked_at = Some(at);
         Ok(())

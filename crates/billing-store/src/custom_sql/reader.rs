@@ -116,6 +116,11 @@ impl Reader {
         Self { pool: Pool::on_demand(address, CONNECTIONS, restrict), shares }
     }
 
+    /// Has nobody connect there any more.
+    pub(crate) fn leave(&self) {
+        self.pool.leave();
+    }
+
     /// Runs statements for an organization in one read-only snapshot, when it is its turn. A connection that turns out to be dead
     /// before anything of `work` was sent is replaced; one that is lost later is the end of it: what was sent may be the reason,
     /// and would be so again.

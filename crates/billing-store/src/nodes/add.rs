@@ -27,6 +27,7 @@ use crate::pg::place::{Identity, Place};
 use crate::pg::replica::position;
 use crate::pg::schema::nodes;
 use crate::pg::statement::statement;
+use crate::pg::url;
 
 /// The oldest version of Postgres that a node may have, as the server tells it.
 const VERSION_MIN: i32 = 150_000;
@@ -72,7 +73,7 @@ pub(crate) fn add(
         let message = "a node's name has at most 31 small letters, digits and underscores, and begins with a letter";
         return Err(StoreError::Internal(message.to_owned()));
     }
-    let mut home = PgConnection::establish(url).map_err(|error| StoreError::Unavailable(error.to_string()))?;
+    let mut home = url::connect(url)?;
     let added = (|| -> Result<(), Failure> {
         if citus::is_there(&mut home)? {
             return refused(format!(
@@ -95,8 +96,7 @@ pub(super) fn copy_to(
     progress: &mut dyn FnMut(&str),
 ) -> Result<(), Failure> {
     let node_url = Place::of(node.host, i32::from(node.port), node.database).url(url);
-    let there = PgConnection::establish(&node_url).map_err(|error| StoreError::Unavailable(error.to_string()));
-    let mut there = there?;
+    let mut there = url::connect(&node_url)?;
     citus::keep_what_is_made(&mut there)?;
     let identity = expect_usable(home, &mut there)?;
     progress("making the catalogue's tables");

@@ -35,7 +35,7 @@ use crate::pg::place::Identity;
 use crate::pg::place::search_path;
 use crate::pg::schema::{lanes, nodes};
 use crate::pg::statement::statement;
-use crate::pg::{migration, partition};
+use crate::pg::{migration, partition, url};
 use crate::split::statements::{Table, all_tables, digest};
 
 /// How long is waited for a copy that makes no progress.
@@ -92,8 +92,7 @@ struct Side {
 impl Side {
     fn connect(home_url: &str, node: Option<&Node>) -> Result<Self, Failure> {
         let url = node.map_or_else(|| home_url.to_owned(), |node| node.place().url(home_url));
-        let connected = PgConnection::establish(&url).map_err(|error| StoreError::Unavailable(error.to_string()));
-        let mut pg = connected?;
+        let mut pg = url::connect(&url)?;
         pg.batch_execute(SAME_TEXT)?;
         let identity = Identity::read(&mut pg)?;
         if let Some(node) = node {
@@ -153,8 +152,7 @@ pub(crate) fn move_lane(
     progress: &mut dyn FnMut(&str),
 ) -> Result<Moved, StoreError> {
     let moved = (|| -> Result<Moved, Failure> {
-        let connected = PgConnection::establish(url).map_err(|error| StoreError::Unavailable(error.to_string()));
-        let mut home = connected?;
+        let mut home = url::connect(url)?;
         lock_for_connection(&mut home, LockClass::Migration)?;
         let row = find_lane(&mut home, number)?;
         if row.placed.is_some() {

@@ -16,6 +16,7 @@ use crate::pg::lock::{LockClass, lock_for_connection};
 use crate::pg::node;
 use crate::pg::place::search_path;
 use crate::pg::statement::statement;
+use crate::pg::url::connect;
 
 statement! {
     /// What the database is called, here as on the engine's nodes.
@@ -61,10 +62,6 @@ pub(crate) fn follow_the_engine(
     followed.map_err(Failure::into_store_error)
 }
 
-fn connect(url: &str) -> Result<PgConnection, Failure> {
-    Ok(PgConnection::establish(url).map_err(|error| StoreError::Unavailable(error.to_string()))?)
-}
-
 /// Gives each node a copy that has none. One that has been given one and does not answer is passed over.
 fn copy_to_all((url, home): (&str, &mut PgConnection)) -> Result<(), Failure> {
     let database: String = DatabaseName {}.get_result(home)?;
@@ -72,7 +69,7 @@ fn copy_to_all((url, home): (&str, &mut PgConnection)) -> Result<(), Failure> {
     for (group, host, port) in citus::nodes(home)? {
         let name = citus::node_name(group);
         if let Some(node) = known.iter().find(|node| node.name == name) {
-            let has_copy = connect(&node.place().url(url)).and_then(|mut there| {
+            let has_copy = connect(&node.place().url(url)).map_err(Failure::from).and_then(|mut there| {
                 Ok(HasSubscription { name: SUBSCRIPTION.to_owned() }.get_result::<bool>(&mut there)?)
             });
             match has_copy {

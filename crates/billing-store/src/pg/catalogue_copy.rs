@@ -8,6 +8,7 @@ use diesel::sql_types::{Array, Bool, Text};
 use super::error::Failure;
 use super::node::{self, Node};
 use super::statement::statement;
+use super::url;
 
 /// The tables of the catalogue that every node has a copy of. All others are asked for at home.
 const COPIED: [&str; 18] = [
@@ -91,8 +92,7 @@ pub(crate) fn all_nodes(home: &mut PgConnection) -> QueryResult<Vec<Node>> {
 
 /// A connection to a node that looks for the catalogue's tables, those that stay at home among them.
 pub(crate) fn connect(home_url: &str, node: &Node) -> Result<PgConnection, StoreError> {
-    let connected = PgConnection::establish(&node.place().url(home_url));
-    let mut there = connected.map_err(|error| StoreError::Unavailable(error.to_string()))?;
+    let mut there = url::connect(&node.place().url(home_url))?;
     node.identity().expect(&mut there).map_err(Failure::into_store_error)?;
     let path = there.batch_execute(&format!(
         "SET search_path = public, {AT_HOME}; SET client_min_messages = warning; SET citus.enable_ddl_propagation = off"

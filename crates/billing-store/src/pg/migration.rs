@@ -19,6 +19,7 @@ use crate::pg::lane::{self, HasTable};
 use crate::pg::lock::{LockClass, lock_for_connection};
 use crate::pg::place::search_path;
 use crate::pg::statement::statement;
+use crate::pg::url;
 
 /// What organizations offer, and what the service keeps beside its customers.
 const CATALOGUE: EmbeddedMigrations = embed_migrations!("../../migrations/catalogue");
@@ -81,7 +82,7 @@ pub(crate) fn migrate(
     lanes: Option<u16>,
     left: impl Fn(&mut PgConnection),
 ) -> Result<Vec<String>, StoreError> {
-    let mut connection = PgConnection::establish(url).map_err(|error| StoreError::Unavailable(error.to_string()))?;
+    let mut connection = url::connect(url)?;
     let lock = lock_for_connection(&mut connection, LockClass::Migration);
     lock.map_err(as_store_error)?;
     citus::keep_what_is_made(&mut connection).map_err(as_store_error)?;
@@ -164,7 +165,7 @@ fn enter_lane(connection: &mut PgConnection, schema: &str) -> Result<Vec<String>
 
 /// Makes a lane that the directory does not name yet, and does what is `left` to do in it.
 pub(crate) fn make_lane(url: &str, schema: &str, left: impl Fn(&mut PgConnection)) -> Result<(), StoreError> {
-    let mut connection = PgConnection::establish(url).map_err(|error| StoreError::Unavailable(error.to_string()))?;
+    let mut connection = url::connect(url)?;
     enter_lane(&mut connection, schema)?;
     left(&mut connection);
     Ok(())
@@ -172,7 +173,7 @@ pub(crate) fn make_lane(url: &str, schema: &str, left: impl Fn(&mut PgConnection
 
 /// Makes the tables of the catalogue in a database of its own, or brings them up to date.
 pub(crate) fn make_catalogue(url: &str) -> Result<Vec<String>, StoreError> {
-    let mut connection = PgConnection::establish(url).map_err(|error| StoreError::Unavailable(error.to_string()))?;
+    let mut connection = url::connect(url)?;
     citus::keep_what_is_made(&mut connection).map_err(as_store_error)?;
     refuse_older(&mut connection)?;
     apply(&mut connection, CATALOGUE)
@@ -207,7 +208,7 @@ statement! {
 
 /// Whether the database at `url` has tables of this service.
 pub(crate) fn is_made(url: &str) -> Result<bool, StoreError> {
-    let mut connection = PgConnection::establish(url).map_err(|error| StoreError::Unavailable(error.to_string()))?;
+    let mut connection = url::connect(url)?;
     (HasOrganizations {}).get_result(&mut connection).map_err(as_store_error)
 }
 
@@ -234,7 +235,7 @@ fn refuse_older(connection: &mut PgConnection) -> Result<(), StoreError> {
 /// Takes everything back, last first: for tests.
 #[cfg(feature = "testing")]
 pub(crate) fn revert(url: &str) -> Result<Vec<String>, StoreError> {
-    let mut connection = PgConnection::establish(url).map_err(|error| StoreError::Unavailable(error.to_string()))?;
+    let mut connection = url::connect(url)?;
     let mut reverted = Vec::new();
     for migration in embedded(CUSTOMERS)?.iter().rev().chain(embedded(CATALOGUE)?.iter().rev()) {
         let version = connection.revert_migration(migration.as_ref()).map_err(|error| internal(error.as_ref()))?;
@@ -246,7 +247,7 @@ pub(crate) fn revert(url: &str) -> Result<Vec<String>, StoreError> {
 /// Makes a schema with what customers own, and nothing else, beside the catalogue in `public`: for tests.
 #[cfg(feature = "testing")]
 pub(crate) fn make_customers_schema(url: &str, name: &str) -> Result<Vec<String>, StoreError> {
-    let mut connection = PgConnection::establish(url).map_err(|error| StoreError::Unavailable(error.to_string()))?;
+    let mut connection = url::connect(url)?;
     let schema = format!("CREATE SCHEMA {name}; SET search_path = {name}, public");
     connection.batch_execute(&schema).map_err(|error| Failure::from(error).into_store_error())?;
     let versions = connection.run_pending_migrations(CUSTOMERS).map_err(|error| internal(error.as_ref()))?;

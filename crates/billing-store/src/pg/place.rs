@@ -1,5 +1,6 @@
 //! Where the connections of a lane go, and that they come out at the catalogue they belong to.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use billing_domain::StoreError;
@@ -8,6 +9,7 @@ use diesel::sql_types::{BigInt, Nullable, Oid, Text};
 
 use super::error::Failure;
 use super::statement::statement;
+use super::url::with_parameters;
 
 /// A server and a database of it. What is not said is the catalogue's; who connects and how is never said here, but in the URL of the
 /// catalogue's database.
@@ -39,27 +41,17 @@ impl Place {
     ///
     /// The directory lets no character through that a URL or a list of parameters would have to quote.
     pub(crate) fn url(&self, catalogue: &str) -> String {
-        let is_uri = ["postgresql://", "postgres://"].iter().any(|scheme| catalogue.starts_with(scheme));
-        let mut url = catalogue.to_owned();
-        for (name, value) in self.parameters() {
-            // Of a parameter that is given twice the client library takes the last.
-            match (is_uri, url.contains('?')) {
-                (true, false) => url.push_str(&format!("?{name}={value}")),
-                (true, true) => url.push_str(&format!("&{name}={value}")),
-                (false, _) => url.push_str(&format!(" {name}='{value}'")),
-            }
-        }
-        url
+        with_parameters(catalogue, self.parameters())
     }
 
-    fn parameters(&self) -> Vec<(&'static str, String)> {
+    fn parameters(&self) -> Vec<(&'static str, Cow<'_, str>)> {
         let mut parameters = Vec::new();
         if let Some(host) = &self.host {
             // A numeric address would be taken before any name.
-            parameters.extend([("host", host.clone()), ("hostaddr", String::new())]);
+            parameters.extend([("host", host.into()), ("hostaddr", "".into())]);
         }
-        parameters.extend(self.port.map(|port| ("port", port.to_string())));
-        parameters.extend(self.database.clone().map(|database| ("dbname", database)));
+        parameters.extend(self.port.map(|port| ("port", port.to_string().into())));
+        parameters.extend(self.database.as_ref().map(|database| ("dbname", database.into())));
         parameters
     }
 }

@@ -1,22 +1,25 @@
 //! Connections: set up alike, never waited for long, thrown away once broken.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
 use std::time::{Duration, Instant};
 
 use billing_domain::StoreError;
 use diesel::connection::SimpleConnection;
 use diesel::r2d2::R2D2Connection;
-use diesel::{Connection as _, PgConnection, QueryResult, RunQueryDsl};
-use r2d2::{HandleError, ManageConnection};
+use diesel::{PgConnection, QueryResult, RunQueryDsl};
+use r2d2::ManageConnection;
 use scheduled_thread_pool::ScheduledThreadPool;
 
 use crate::pg::citus;
 use crate::pg::error::{Failure, unreachable};
 use crate::pg::migration;
+use crate::pg::outage::{Complaints, Outage};
 use crate::pg::place::{Identity, Place, search_path};
 use crate::pg::replica::Replica;
 use crate::pg::statement::statement;
+use crate::pg::url;
 
 /// How long a caller waits for a connection before it is told that all are busy.
 pub(crate) const CHECK_OUT_MAX: Duration = Duration::from_secs(1);
@@ -60,6 +63,8 @@ statement! {
 #[derive(Clone, Debug)]
 pub(crate) struct Address {
     url: String,
+    /// Which server that leads to: what pools of one server share is told apart by it.
+    server: String,
     /// `None`: where the database's user looks by itself.
     schema: Option<String>,
     /// As whom; `None`: as the database's user.
@@ -79,6 +84,7 @@ impl Address {
     pub(crate) fn of(url: &str) -> Self {
         Self {
             url: url.to_owned(),
+            server: String::new(),
             schema: None,
             role: None,
             identity: None,
@@ -95,7 +101,8 @@ impl Address {
 
     /// The same database by another address, if a place is given with what is to be found there.
     pub(crate) fn at(self, place: &Place, identity: Option<Identity>) -> Self {
-        Self { url: place.url(&self.url), identity: identity.filter(|_| !place.is_home()), ..self }
+        let identity = identity.filter(|_| !place.is_home());
+        Self { url: place.url(&self.url), server: place.to_string(), identity, ..self }
     }
 
     /// The same, on a node, which has a copy of the catalogue.
@@ -125,7 +132,15 @@ impl Address {
 pub(crate) struct Allowance {
     most: u32,
     open: AtomicU32,
-    pools: Mutex<Vec<r2d2::Pool<Manager>>>,
+    pools: Mutex<Vec<Connections>>,
+}
+
+/// What a pool has, until nobody is to connect there any more.
+type Connections = Arc<RwLock<Option<r2d2::Pool<Manager>>>>;
+
+/// `None`: nobody is to connect there any more.
+fn held(connections: &Connections) -> Option<r2d2::Pool<Manager>> {
+    connections.read().unwrap_or_else(PoisonError::into_inner).clone()
 }
 
 impl Allowance {
@@ -138,10 +153,10 @@ impl Allowance {
     fn open_one(self: &Arc<Self>) -> Opened {
         if self.open.fetch_add(1, Ordering::SeqCst) >= self.most {
             let pools = self.pools.lock().unwrap_or_else(PoisonError::into_inner).clone();
-            let idle = |pool: &&r2d2::Pool<Manager>| pool.state().idle_connections;
+            let idle = |pool: &r2d2::Pool<Manager>| pool.state().idle_connections;
             // Where most lie there the next is missed least.
-            let idle = pools.iter().filter(|pool| idle(pool) > 0).max_by_key(idle).and_then(r2d2::Pool::try_get);
-            if let Some(mut idle) = idle {
+            let most = pools.iter().filter_map(held).filter(|pool| idle(pool) > 0).max_by_key(idle);
+            if let Some(mut idle) = most.and_then(|pool| pool.try_get()) {
                 // Its pool throws it away when it comes back.
                 idle.is_broken = true;
             }
@@ -176,8 +191,7 @@ impl Connection {
     /// Makes a connection that is set up like those of the pool.
     fn establish(address: &Address, restrict: Restrict) -> Result<Self, Failure> {
         let opened = address.allowance.as_ref().map(Allowance::open_one);
-        let unavailable = |error: diesel::ConnectionError| unreachable(error.to_string());
-        let mut pg = PgConnection::establish(&address.url).map_err(unavailable)?;
+        let mut pg = url::connect(&address.url)?;
         pg.batch_execute(SESSION)?;
         address.identity.map_or(Ok(()), |identity| identity.expect(&mut pg))?;
         if let Some(schema) = &address.schema {
@@ -228,6 +242,7 @@ pub(crate) struct Manager {
     address: Address,
     restrict: Restrict,
     made: Arc<AtomicU64>,
+    outage: Arc<Outage>,
 }
 
 impl ManageConnection for Manager {
@@ -235,7 +250,9 @@ impl ManageConnection for Manager {
     type Error = StoreError;
 
     fn connect(&self) -> Result<Connection, StoreError> {
-        let connection = Connection::establish(&self.address, self.restrict).map_err(Failure::into_store_error)?;
+        let connection = Connection::establish(&self.address, self.restrict);
+        self.outage.note(connection.is_err(), Instant::now());
+        let connection = connection.map_err(Failure::into_store_error)?;
         self.address.replica.iter().for_each(|replica| replica.forget());
         self.made.fetch_add(1, Ordering::SeqCst);
         Ok(connection)
@@ -250,42 +267,16 @@ impl ManageConnection for Manager {
     }
 }
 
-/// How often the log says that connections cannot be made.
-const COMPLAINT_EVERY: Duration = Duration::from_secs(1);
-
-/// Says in the log that connections cannot be made, but not each of the many times that it is tried: an outage must not
-/// fill a disk.
-#[derive(Debug, Default)]
-struct Complaints {
-    last: Mutex<Option<Instant>>,
-}
-
-impl Complaints {
-    /// Whether the log has heard nothing of it for a while.
-    fn is_due(&self, now: Instant) -> bool {
-        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_due = last.is_none_or(|last| now.saturating_duration_since(last) >= COMPLAINT_EVERY);
-        if is_due {
-            *last = Some(now);
-        }
-        is_due
-    }
-}
-
-impl HandleError<StoreError> for Complaints {
-    fn handle_error(&self, error: StoreError) {
-        if self.is_due(Instant::now()) {
-            log::error!("no new connection: {error}");
-        }
-    }
-}
-
 /// A pool of connections. Nothing is asked of a connection when it is taken; one that turns out to be dead is
 /// replaced and the work done on another.
 #[derive(Clone, Debug)]
 pub(crate) struct Pool {
-    inner: r2d2::Pool<Manager>,
+    inner: Connections,
+    server: String,
+    size: u32,
     made: Arc<AtomicU64>,
+    outage: Arc<Outage>,
+    allowance: Option<Arc<Allowance>>,
     /// Whether a commit is believed only when the server knows of it.
     pub(crate) is_confirming: bool,
     /// Whether it is looked at the beginning of each transaction whether the lane is still here.
@@ -298,9 +289,27 @@ const IDLE_MAX: Duration = Duration::from_secs(600);
 /// The same where each of several lanes has some: all of them together are bounded by who uses them, and not by lanes.
 const IDLE_MAX_IN_LANES: Duration = Duration::from_secs(60);
 
-/// Threads that open and close connections, of all pools together: there are three pools for each lane.
+/// How long connections are still made where a lane was: whoever asked just before it moved is told there that it did.
+const LEFT_AFTER: Duration = Duration::from_secs(10);
+/// How long a caller waits for a connection of a node that has been away for more than a moment: those who wait keep others from nodes that
+/// are there.
+const AWAY_CHECK_OUT_MAX: Duration = Duration::from_millis(10);
+
+/// Threads that open and close connections, of all pools of a server together: there are three pools for each lane. One that says nothing
+/// holds up nobody else's.
 const POOL_THREADS: usize = 4;
-static THREADS: OnceLock<Arc<ScheduledThreadPool>> = OnceLock::new();
+static THREADS: Mutex<BTreeMap<String, Weak<ScheduledThreadPool>>> = Mutex::new(BTreeMap::new());
+
+/// Those of a server.
+fn threads_of(server: &str) -> Arc<ScheduledThreadPool> {
+    let mut all = THREADS.lock().unwrap_or_else(PoisonError::into_inner);
+    all.retain(|_, threads| threads.strong_count() > 0);
+    all.get(server).and_then(Weak::upgrade).unwrap_or_else(|| {
+        let threads = Arc::new(ScheduledThreadPool::new(POOL_THREADS));
+        all.insert(server.to_owned(), Arc::downgrade(&threads));
+        threads
+    })
+}
 
 /// A connection on loan.
 pub(crate) type Loan = r2d2::PooledConnection<Manager>;
@@ -310,18 +319,20 @@ impl Pool {
     pub(crate) fn connect(address: &Address, size: u32) -> Result<Self, StoreError> {
         let pool = Self::on_demand(address, size, |_| Ok(()));
         // Refused at once where the pool would only say that it took too long.
-        Manager { address: address.clone(), restrict: |_| Ok(()), made: Arc::default() }.connect()?;
+        let (made, outage) = <_>::default();
+        Manager { address: address.clone(), restrict: |_| Ok(()), made, outage }.connect()?;
         Ok(pool)
     }
 
     /// A pool of at most `size` connections, none of which is made before it is needed; `restrict` sets each up further.
     pub(crate) fn on_demand(address: &Address, size: u32, restrict: Restrict) -> Self {
-        let made = Arc::new(AtomicU64::new(0));
-        let manager = Manager { address: address.clone(), restrict, made: Arc::clone(&made) };
-        let threads = THREADS.get_or_init(|| Arc::new(ScheduledThreadPool::new(POOL_THREADS)));
-        let inner = r2d2::Pool::builder()
-            .thread_pool(Arc::clone(threads))
-            .max_size(size.max(1))
+        let (made, outage) = (Arc::<AtomicU64>::default(), Arc::<Outage>::default());
+        let (of_manager, of_outage) = (Arc::clone(&made), Arc::clone(&outage));
+        let manager = Manager { address: address.clone(), restrict, made: of_manager, outage: of_outage };
+        let (server, size) = (address.server.clone(), size.max(1));
+        let pool = r2d2::Pool::builder()
+            .thread_pool(threads_of(&server))
+            .max_size(size)
             // Made when needed, and then kept: nobody has to wait for those that nobody needs.
             .min_idle(Some(0))
             .idle_timeout(Some(if address.schema.is_some() { IDLE_MAX_IN_LANES } else { IDLE_MAX }))
@@ -329,11 +340,27 @@ impl Pool {
             .connection_timeout(CHECK_OUT_MAX)
             .error_handler(Box::new(Complaints::default()))
             .build_unchecked(manager);
-        if let Some(allowance) = &address.allowance {
-            allowance.pools.lock().unwrap_or_else(PoisonError::into_inner).push(inner.clone());
+        let inner: Connections = Arc::new(RwLock::new(Some(pool)));
+        let allowance = address.allowance.clone();
+        if let Some(allowance) = &allowance {
+            allowance.pools.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&inner));
         }
-        let (is_confirming, replica) = (address.identity.is_some(), address.replica.clone());
-        Self { inner, made, is_confirming, is_placed: address.is_placed, replica }
+        let (is_confirming, replica, is_placed) =
+            (address.identity.is_some(), address.replica.clone(), address.is_placed);
+        Self { inner, server, size, made, outage, allowance, is_confirming, is_placed, replica }
+    }
+
+    /// Has no connection made there any more, once whoever was about to ask for one has been told that the lane has moved: the server may be
+    /// gone, and would be tried for ever.
+    pub(crate) fn leave(&self) {
+        let (inner, allowance) = (Arc::clone(&self.inner), self.allowance.clone());
+        threads_of(&self.server).execute_after(LEFT_AFTER, move || {
+            if let Some(allowance) = allowance {
+                let mut pools = allowance.pools.lock().unwrap_or_else(PoisonError::into_inner);
+                pools.retain(|pool| !Arc::ptr_eq(pool, &inner));
+            }
+            drop(inner.write().unwrap_or_else(PoisonError::into_inner).take());
+        });
     }
 
     /// How many connections have been made so far, those among them that are closed again. Any of them that is in use has
@@ -344,8 +371,8 @@ impl Pool {
 
     /// Connections that are open, those of them that are idle, and the most there may be.
     pub(crate) fn counts(&self) -> (u32, u32, u32) {
-        let state = self.inner.state();
-        (state.connections, state.idle_connections, self.inner.max_size())
+        let state = held(&self.inner).map(|pool| pool.state());
+        state.map_or((0, 0, self.size), |state| (state.connections, state.idle_connections, self.size))
     }
 
     /// A connection, as it lies there.
@@ -358,7 +385,7 @@ impl Pool {
         let mut connection = self.take_stale_within(timeout)?;
         let Some(replica) = &self.replica else { return Ok(connection) };
         // After a restart of the server every connection in the pool may be dead.
-        for _ in 0..self.inner.max_size() {
+        for _ in 0..self.size {
             match connection.attempt(|pg| replica.catch_up(pg)) {
                 Err(Failure::Disconnected(_)) => connection = self.take_stale_within(timeout)?,
                 caught_up => return caught_up.map(|()| connection).map_err(Failure::into_store_error),
@@ -370,7 +397,10 @@ impl Pool {
 
     /// A connection that may see an older catalogue than the one that holds.
     fn take_stale_within(&self, timeout: Duration) -> Result<Loan, StoreError> {
-        self.inner.get_timeout(timeout).map_err(|error| match self.inner.state().connections {
+        let pool = held(&self.inner).ok_or_else(|| unreachable("the lane has moved from there".to_owned()))?;
+        let is_away = || self.replica.is_some() && self.outage.lasts(Instant::now()) && pool.state().connections == 0;
+        let timeout = if is_away() { timeout.min(AWAY_CHECK_OUT_MAX) } else { timeout };
+        pool.get_timeout(timeout).map_err(|error| match pool.state().connections {
             0 => unreachable(error.to_string()),
             _ => StoreError::PoolExhausted,
         })
@@ -379,7 +409,7 @@ impl Pool {
     /// A connection that has just answered: for the second try after a first one was dead.
     pub(crate) fn take_checked(&self) -> Result<Loan, StoreError> {
         // After a restart of the server every connection in the pool may be dead.
-        for _ in 0..self.inner.max_size() {
+        for _ in 0..self.size {
             let mut connection = self.take()?;
             if connection.check().is_ok() {
                 return Ok(connection);
@@ -423,28 +453,6 @@ impl Pool {
         match self.take()?.attempt(&mut work) {
             Err(Failure::Disconnected(_)) => self.take_checked()?.attempt(work),
             other => other,
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_outage_is_in_the_log_once_a_second() {
-        let (complaints, start) = (Complaints::default(), Instant::now());
-        #[rustfmt::skip]
-        let cases = [
-            // milliseconds, said, why
-            (0,     true,  "the first"),
-            (1,     false, "said already"),
-            (999,   false, "not a second yet"),
-            (1_000, true,  "a second later it is still so"),
-            (1_999, false, "counted from when it was said last"),
-        ];
-        for (milliseconds, said, why) in cases {
-            assert_eq!(complaints.is_due(start + Duration::from_millis(milliseconds)), said, "{why}");
         }
     }
 }

@@ -24,7 +24,7 @@ use crate::pg::error::Failure;
 use crate::pg::lane::{bits, bounds, directory, lane_schema};
 use crate::pg::lock::{LockClass, lock_for_connection};
 use crate::pg::place::search_path;
-use crate::pg::{lane, migration};
+use crate::pg::{lane, migration, url};
 
 /// Where what customers own stands while it is copied.
 pub(crate) const ASIDE: &str = "splitting";
@@ -61,7 +61,7 @@ pub(crate) fn split(
     if bits(lanes).is_none() || lanes == 1 {
         return Err(StoreError::Internal("one lane can be split into 2, 4, 8, 16, 32 or 64".to_owned()));
     }
-    let mut pg = PgConnection::establish(url).map_err(|error| StoreError::Unavailable(error.to_string()))?;
+    let mut pg = url::connect(url)?;
     citus::keep_what_is_made(&mut pg).map_err(|error| Failure::from(error).into_store_error())?;
     let mut splitter = Splitter { pg, lanes };
     splitter.run(url, left, progress).map_err(Failure::into_store_error)
@@ -72,7 +72,7 @@ pub(crate) fn split(
 /// # Errors
 /// [`StoreError::Internal`] when there is none that is switched.
 pub(crate) fn finish(url: &str) -> Result<(), StoreError> {
-    let mut pg = PgConnection::establish(url).map_err(|error| StoreError::Unavailable(error.to_string()))?;
+    let mut pg = url::connect(url)?;
     let done = lock_for_connection(&mut pg, LockClass::Migration).and_then(|()| {
         let is_switched = directory(&mut pg)?.len() > 1;
         if is_switched {

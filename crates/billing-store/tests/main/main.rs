@@ -36,6 +36,7 @@ mod recent_events;
 mod reservations;
 mod rows_read;
 mod schema;
+mod silent_nodes;
 mod sql;
 mod sql_walk;
 mod stack;

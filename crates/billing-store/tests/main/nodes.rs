@@ -24,10 +24,10 @@ static SERVERS: LazyLock<Mutex<[Cluster; 2]>> = LazyLock::new(|| {
 });
 
 /// A database of four lanes, two of which are on a node.
-struct Spread {
-    store: PgStore,
-    home: String,
-    node: String,
+pub(crate) struct Spread {
+    pub(crate) store: PgStore,
+    pub(crate) home: String,
+    pub(crate) node: String,
 }
 
 /// The URLs of a new database on each of the servers, and where the second one is.
@@ -44,7 +44,7 @@ pub(crate) fn databases() -> (String, String, (String, u16, String)) {
     (home, node, place)
 }
 
-fn spread() -> Spread {
+pub(crate) fn spread() -> Spread {
     let (home, node, (host, port, database)) = databases();
     PgStore::migrate_into_lanes(&home, 4).expect("four lanes");
     PgStore::add_node(&home, ("east", &host, port, &database), &mut |_| {}).expect("a node");
@@ -80,7 +80,7 @@ fn the_contract_holds_with_lanes_on_two_servers() {
 
 impl Spread {
     /// An organization, and a customer of each lane who is not made yet.
-    fn furnished(&self) -> (OrganizationId, Vec<Customer>) {
+    pub(crate) fn furnished(&self) -> (OrganizationId, Vec<Customer>) {
         let organization: OrganizationId = Ids::new(u32::MAX).next(); // The contract begins with the first.
         let made = (&self.store as &dyn Store).run_for(&Scope::Catalog(organization), |tx, now| {
             tx.organizations().insert(&build::organization(organization, now))?;
@@ -98,7 +98,7 @@ impl Spread {
         (organization, of_lanes.into_iter().flatten().collect())
     }
 
-    fn run<T>(
+    pub(crate) fn run<T>(
         &self,
         customer: &Customer,
         work: impl FnMut(&mut dyn Transaction, OffsetDateTime) -> Result<T, Error>,
@@ -111,7 +111,7 @@ impl Spread {
         self.home(&format!("SELECT schema_name FROM lanes WHERE number = {lane}"))
     }
 
-    fn home(&self, sql: &str) -> String {
+    pub(crate) fn home(&self, sql: &str) -> String {
         query(&self.home, &format!("SELECT coalesce(({sql})::text, '') AS value")).remove(0)
     }
 
