@@ -63,8 +63,8 @@ statement! {
 #[derive(Clone, Debug)]
 pub(crate) struct Address {
     url: String,
-    /// Which server that leads to: what pools of one server share is told apart by it.
-    server: String,
+    /// Which server that leads to, as pools of one server share threads; `None`: the catalogue's.
+    server: Option<String>,
     /// `None`: where the database's user looks by itself.
     schema: Option<String>,
     /// As whom; `None`: as the database's user.
@@ -84,7 +84,7 @@ impl Address {
     pub(crate) fn of(url: &str) -> Self {
         Self {
             url: url.to_owned(),
-            server: String::new(),
+            server: None,
             schema: None,
             role: None,
             identity: None,
@@ -101,8 +101,8 @@ impl Address {
 
     /// The same database by another address, if a place is given with what is to be found there.
     pub(crate) fn at(self, place: &Place, identity: Option<Identity>) -> Self {
-        let identity = identity.filter(|_| !place.is_home());
-        Self { url: place.url(&self.url), server: place.to_string(), identity, ..self }
+        let server = (!place.is_home()).then(|| place.to_string());
+        Self { url: place.url(&self.url), identity: identity.filter(|_| server.is_some()), server, ..self }
     }
 
     /// The same, on a node, which has a copy of the catalogue.
@@ -272,7 +272,8 @@ impl ManageConnection for Manager {
 #[derive(Clone, Debug)]
 pub(crate) struct Pool {
     inner: Connections,
-    server: String,
+    /// `None`: the catalogue's.
+    server: Option<String>,
     size: u32,
     made: Arc<AtomicU64>,
     outage: Arc<Outage>,
@@ -298,15 +299,15 @@ const AWAY_CHECK_OUT_MAX: Duration = Duration::from_millis(10);
 /// Threads that open and close connections, of all pools of a server together: there are three pools for each lane. One that says nothing
 /// holds up nobody else's.
 const POOL_THREADS: usize = 4;
-static THREADS: Mutex<BTreeMap<String, Weak<ScheduledThreadPool>>> = Mutex::new(BTreeMap::new());
+static THREADS: Mutex<BTreeMap<Option<String>, Weak<ScheduledThreadPool>>> = Mutex::new(BTreeMap::new());
 
 /// Those of a server.
-fn threads_of(server: &str) -> Arc<ScheduledThreadPool> {
+fn threads_of(server: &Option<String>) -> Arc<ScheduledThreadPool> {
     let mut all = THREADS.lock().unwrap_or_else(PoisonError::into_inner);
     all.retain(|_, threads| threads.strong_count() > 0);
     all.get(server).and_then(Weak::upgrade).unwrap_or_else(|| {
         let threads = Arc::new(ScheduledThreadPool::new(POOL_THREADS));
-        all.insert(server.to_owned(), Arc::downgrade(&threads));
+        all.insert(server.clone(), Arc::downgrade(&threads));
         threads
     })
 }
@@ -326,9 +327,8 @@ impl Pool {
 
     /// A pool of at most `size` connections, none of which is made before it is needed; `restrict` sets each up further.
     pub(crate) fn on_demand(address: &Address, size: u32, restrict: Restrict) -> Self {
-        let (made, outage) = (Arc::<AtomicU64>::default(), Arc::<Outage>::default());
-        let (of_manager, of_outage) = (Arc::clone(&made), Arc::clone(&outage));
-        let manager = Manager { address: address.clone(), restrict, made: of_manager, outage: of_outage };
+        let manager = Manager { address: address.clone(), restrict, made: Arc::default(), outage: Arc::default() };
+        let (made, outage) = (Arc::clone(&manager.made), Arc::clone(&manager.outage));
         let (server, size) = (address.server.clone(), size.max(1));
         let pool = r2d2::Pool::builder()
             .thread_pool(threads_of(&server))
@@ -398,7 +398,7 @@ impl Pool {
     /// A connection that may see an older catalogue than the one that holds.
     fn take_stale_within(&self, timeout: Duration) -> Result<Loan, StoreError> {
         let pool = held(&self.inner).ok_or_else(|| unreachable("the lane has moved from there".to_owned()))?;
-        let is_away = || self.replica.is_some() && self.outage.lasts(Instant::now()) && pool.state().connections == 0;
+        let is_away = || self.server.is_some() && self.outage.lasts(Instant::now()) && pool.state().connections == 0;
         let timeout = if is_away() { timeout.min(AWAY_CHECK_OUT_MAX) } else { timeout };
         pool.get_timeout(timeout).map_err(|error| match pool.state().connections {
             0 => unreachable(error.to_string()),
