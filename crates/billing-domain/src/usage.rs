@@ -4,16 +4,12 @@ mod custom;
 mod gauge;
 mod rate;
 
-use std::collections::BTreeSet;
-
-use bigdecimal::BigDecimal;
-use bigdecimal::Zero;
+use bigdecimal::{BigDecimal, Zero};
 
 use crate::error::StoreError;
 use crate::event::Event;
 use crate::id::CustomerKey;
-use crate::metric::Totals;
-use crate::metric::{Aggregation, Gauge, Measure, Measured, Metric, Rate};
+use crate::metric::{Aggregation, Gauge, Measure, Measured, Metric, Rate, Totals};
 use crate::period::{MICROSECOND, Period, instant};
 use crate::subscription::SubscriptionFilters;
 
@@ -137,7 +133,7 @@ pub fn fold<'e>(request: &UsageRequest, events: impl IntoIterator<Item = &'e Eve
         // Its query is folded by `fold_custom`, which may fail; here it has no usage, and stores do not ask.
         Measure::Custom(_) => Usage::zero(),
         Measure::Counter(aggregation) => {
-            totals(measured.filter(|(event, _)| period.contains(event.time_created))).usage(aggregation)
+            Totals::of(measured.filter(|(event, _)| period.contains(event.time_created))).usage(aggregation)
         }
         Measure::Gauge(gauge) => {
             let mut moves: Vec<_> = measured
@@ -155,32 +151,6 @@ pub fn fold<'e>(request: &UsageRequest, events: impl IntoIterator<Item = &'e Eve
             rate::fold(rate, period, &events)
         }
     }
-}
-
-fn totals<'e>(events: impl Iterator<Item = (&'e Event, Measured)>) -> Totals {
-    let mut totals = Totals::default();
-    let mut texts = BTreeSet::new();
-    let mut latest_key = None;
-    for (event, measured) in events {
-        totals.event_count += 1;
-        match measured {
-            Measured::Event => {}
-            Measured::Text(text) => {
-                texts.insert(text);
-            }
-            Measured::Number(number) => {
-                totals.sum += &number;
-                totals.max = Some(totals.max.map_or_else(|| number.clone(), |max| max.max(number.clone())));
-                totals.min = Some(totals.min.map_or_else(|| number.clone(), |min| min.min(number.clone())));
-                let key = Some((event.time_created, event.idempotency_id.as_str()));
-                if key > latest_key {
-                    (latest_key, totals.latest) = (key, Some(number));
-                }
-            }
-        }
-    }
-    totals.distinct = texts.len() as u64;
-    totals
 }
 
 #[cfg(test)]
