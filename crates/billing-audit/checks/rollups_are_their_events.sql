@@ -66,6 +66,7 @@ counted AS (
             WHEN aggregation_type = 'min' THEN min(number)
             WHEN aggregation_type = 'latest'
             THEN (array_agg(number ORDER BY time_created DESC, idempotency_id COLLATE "C" DESC))[1]
+            WHEN aggregation_type NOT IN ('count', 'unique') THEN format('an unknown aggregation: %s', aggregation_type)::numeric
         END AS figure
     FROM measured
     CROSS JOIN LATERAL (

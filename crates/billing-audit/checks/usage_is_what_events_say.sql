@@ -162,6 +162,7 @@ figures AS (
                 WHEN 'latest' THEN coalesce(
                     (array_agg(event.number ORDER BY event.time_created DESC, event.idempotency_id COLLATE "C" DESC))[1], 0
                 )
+                ELSE format('an unknown aggregation: %s', metered.aggregation_type)::numeric
             END AS quantity
             FROM event
         ),
@@ -174,6 +175,7 @@ figures AS (
                     WHEN 'sum' THEN sum(event.number)
                     WHEN 'max' THEN max(event.number)
                     WHEN 'average' THEN sum(event.number) * 1.0000000000000000000000000000000000000000 / count(*)
+                    ELSE format('an unknown aggregation of a rate: %s', metered.aggregation_type)::numeric
                 END AS quantity
                 FROM event
                 WHERE event.time_created BETWEEN last.time_created - metered.step AND last.time_created

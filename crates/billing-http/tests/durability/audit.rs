@@ -539,17 +539,26 @@ fn the_auditor_stops_at_what_it_does_not_know() {
     let mut pg = PgConnection::establish(world.url()).expect("a connection");
     #[rustfmt::skip]
     let cases = [
-        // corruption,                                                                            says,                                  why
-        ("UPDATE components SET tiers = jsonb_set(tiers, '{1,price,type}', '\"stairs\"')",        "a tier of an unknown kind: stairs",   "a kind of tier"),
-        ("UPDATE components SET tiers = jsonb_set(tiers, '{1,price}', '{}')",                     "a tier of an unknown kind: ",         "no kind at all"),
-        ("UPDATE components SET tiers = jsonb_set(tiers, '{1,price,batch_rounding}', '\"odd\"')", "an unknown rounding of batches: odd", "a rounding of batches"),
+        // check, corruption, says, why
+        ("usage_is_priced_right", "UPDATE components SET tiers = jsonb_set(tiers, '{1,price,type}', '\"stairs\"')",        "a tier of an unknown kind: stairs",   "a kind of tier"),
+        ("usage_is_priced_right", "UPDATE components SET tiers = jsonb_set(tiers, '{1,price}', '{}')",                     "a tier of an unknown kind: ",         "no kind at all"),
+        ("usage_is_priced_right", "UPDATE components SET tiers = jsonb_set(tiers, '{1,price,batch_rounding}', '\"odd\"')", "an unknown rounding of batches: odd", "a rounding of batches"),
+        ("usage_is_what_events_say", "UPDATE metrics SET aggregation_type = 'median' WHERE name = 'seats'",                "an unknown aggregation: median",      "what a counter makes of events"),
+        ("usage_is_what_events_say", "UPDATE metrics SET aggregation_type = 'median' WHERE name = 'busiest'",              "an unknown aggregation of a rate: median", "what a rate makes of a window"),
+        ("rollups_are_their_events", "UPDATE metrics SET aggregation_type = 'median' WHERE name = 'seats'",                "an unknown aggregation: median",      "what is rolled up"),
     ];
-    for (corruption, says, why) in cases {
+    for (check, corruption, says, why) in cases {
         pg.batch_execute("BEGIN; SET LOCAL session_replication_role = replica").expect("a transaction");
         pg.batch_execute(corruption).unwrap_or_else(|error| panic!("{corruption}: {error}"));
-        let error = audit(&mut pg, &mut |_| {}).expect_err(why);
+        let named = CHECKS.iter().find(|one| one.name == check).expect(check);
+        let error = audit_by(slice::from_ref(named), None, &mut pg, &mut |_| {}).expect_err(why);
         let said = error.to_string();
-        assert!(said.contains("usage_is_priced_right") && said.contains(says), "{why}: {said}");
+        assert!(said.contains(check) && said.contains(says), "{why}: {said}");
+        pg.batch_execute("ROLLBACK").expect("rolled back");
+        // So does the audit that does not know which check it is.
+        pg.batch_execute(&format!("BEGIN; SET LOCAL session_replication_role = replica; {corruption}"))
+            .expect(corruption);
+        assert!(audit(&mut pg, &mut |_| {}).is_err(), "{why}");
         pg.batch_execute("ROLLBACK").expect("rolled back");
     }
 }
