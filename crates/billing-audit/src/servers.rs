@@ -172,6 +172,11 @@ pub(crate) fn tables_of(pg: &mut PgConnection, schema: &str) -> QueryResult<Vec<
     sql_query(TABLES).bind::<Text, _>(schema).load(pg)
 }
 
+/// What is wrong with a node.
+fn at_node(name: &str, problem: String) -> AuditError {
+    AuditError::Node { node: name.to_owned(), problem }
+}
+
 /// Transactions on all servers, which see what there is as of one instant as far as numbers and addresses go: each shows what was
 /// committed before the audit began, and what is at work meanwhile may have come as far on one server and not on the next.
 pub(crate) struct Servers {
@@ -182,28 +187,32 @@ pub(crate) struct Servers {
 impl Servers {
     /// Begins the transactions: that of the catalogue last, which is `pg`'s and may write.
     pub(crate) fn begin(url: &str, pg: &mut PgConnection, lanes: &[Lane]) -> Result<Self, AuditError> {
+        let mut nodes: Vec<(&Lane, &String, PgConnection)> = Vec::new();
+        // Before anybody has to wait for the audit: a node may be away.
+        for lane in lanes {
+            let Some(name) = lane.name.as_ref().filter(|name| nodes.iter().all(|(_, known, _)| known != name)) else {
+                continue;
+            };
+            let node = PgConnection::establish(&lane.url(url)).map_err(|error| at_node(name, error.to_string()))?;
+            nodes.push((lane, name, node));
+        }
         let mut holder = PgConnection::establish(url).map_err(AuditError::Connection)?;
         holder.batch_execute(&format!("BEGIN; {HOLD_RESERVATIONS}"))?;
-        let mut nodes = HashMap::new();
-        for lane in lanes {
-            let Some(name) = lane.name.clone().filter(|name| !nodes.contains_key(name)) else { continue };
-            let at_node = |problem: String| AuditError::Node { node: name.clone(), problem };
-            let mut node = PgConnection::establish(&lane.url(url)).map_err(|error| at_node(error.to_string()))?;
+        for (lane, name, node) in &mut nodes {
             let begin = format!("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; {SPELLING}");
-            let began = node.batch_execute(&begin).and_then(|()| sql_query(IDENTITY).get_result(&mut node));
-            let identity: Identity = began.map_err(|error| at_node(error.to_string()))?;
+            let began = node.batch_execute(&begin).and_then(|()| sql_query(IDENTITY).get_result(node));
+            let identity: Identity = began.map_err(|error| at_node(name, error.to_string()))?;
             let expected = (lane.system_identifier, lane.database_number);
             if (Some(identity.system_identifier), Some(identity.database_number)) != expected {
-                return Err(at_node("its address leads to another database than it should".to_owned()));
+                return Err(at_node(name, "its address leads to another database than it should".to_owned()));
             }
-            nodes.insert(name, node);
         }
         pg.batch_execute(&format!("BEGIN ISOLATION LEVEL REPEATABLE READ; {SPELLING}"))?;
         // Its snapshot is of before the lock is given back.
         let seen = directory(pg)?;
         holder.batch_execute("ROLLBACK")?;
         match seen == lanes {
-            true => Ok(Self { nodes }),
+            true => Ok(Self { nodes: nodes.into_iter().map(|(_, name, node)| (name.clone(), node)).collect() }),
             false => Err(AuditError::Moving),
         }
     }

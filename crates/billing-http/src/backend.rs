@@ -12,7 +12,7 @@ use billing_domain::store::{
     Store, Users,
 };
 use billing_domain::{Error, StoreError};
-use billing_store::{Company, Load, PgStore};
+use billing_store::{Company, Load, PgStore, with_timeouts};
 
 /// A store that can serve: it keeps, takes in events, knows keys and answers, hands out due customers, and tells what became
 /// true.
@@ -136,7 +136,7 @@ impl Backend for PgStore {
         check_max: Duration,
         progress: &mut dyn FnMut(&'static str),
     ) -> Option<Result<Report, AuditError>> {
-        Some(audit_organization_beside(self.database_url(), organization.uuid(), check_max, progress))
+        Some(audit_organization_beside(&with_timeouts(self.database_url()), organization.uuid(), check_max, progress))
     }
 
     fn load(&self) -> Option<Load> {

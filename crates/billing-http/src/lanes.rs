@@ -2,7 +2,7 @@
 
 use anyhow::bail;
 use billing_audit::audit_database;
-use billing_store::{LaneContents, Moved, PgStore};
+use billing_store::{LaneContents, Moved, PgStore, with_timeouts};
 use clap::Subcommand;
 use indicatif::ProgressBar;
 
@@ -148,8 +148,9 @@ fn move_lane(url: &str, lane: u16, to: &str) -> anyhow::Result<()> {
 /// Divides, audits what came of it, and only then drops what was there before.
 fn split(url: &str, into: u16) -> anyhow::Result<()> {
     let (progress, mut tell) = spinner();
+    let audited = with_timeouts(url);
     // Of a split that goes on nothing can be audited yet.
-    if let Ok(report) = audit_database(url, &mut |check| tell(check))
+    if let Ok(report) = audit_database(&audited, &mut |check| tell(check))
         && !report.is_clean()
     {
         progress.finish_and_clear();
@@ -158,7 +159,7 @@ fn split(url: &str, into: u16) -> anyhow::Result<()> {
     }
     let done = PgStore::split(url, into, &mut tell)?;
     tell("auditing the books");
-    let report = audit_database(url, &mut |check| tell(check))?;
+    let report = audit_database(&audited, &mut |check| tell(check))?;
     progress.finish_and_clear();
     if !report.is_clean() {
         say(&report.to_string())?;

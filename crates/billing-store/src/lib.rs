@@ -69,6 +69,7 @@ pub use issued::{IssuedAmount, OWN_CURRENCIES};
 pub use measured::{ExpiringCredits, Measured, ORGANIZATIONS_TOLD_MAX};
 pub use nodes::Moved;
 pub use pg::deadline::{Deadline, Waiting};
+pub use pg::url::with_timeouts;
 pub use remembered::Uncounted;
 pub use split::Split;
 pub use store::{LaneContents, LaneStatus, Load, PgStore};

@@ -20,6 +20,7 @@ use billing_domain::FieldErrors;
 use billing_domain::id::OrganizationId;
 use billing_domain::organization::Organization;
 use billing_outbound::Client;
+use billing_store::with_timeouts;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use clap_complete::Shell;
 use indicatif::ProgressBar;
@@ -322,9 +323,10 @@ fn audit(settings: &Settings, organization: Option<OrganizationId>, as_json: boo
         progress.set_message(check);
         progress.tick();
     };
+    let url = with_timeouts(&database.url);
     let report = match organization {
-        None => audit_database(&database.url, &mut tell),
-        Some(organization) => audit_organization(&database.url, organization.uuid(), &mut tell),
+        None => audit_database(&url, &mut tell),
+        Some(organization) => audit_organization(&url, organization.uuid(), &mut tell),
     }?;
     progress.finish_and_clear();
     say(&if as_json { report_json(&report).to_string() } else { report.to_string() })?;

@@ -1,9 +1,10 @@
 //! Lanes on several servers, by the program: `lanes add-node` and `lanes move` beside a service that is at work.
 
 use std::fs;
+use std::net::{Ipv4Addr, TcpListener};
 use std::os::unix::fs::symlink;
 use std::path::Path;
-use std::process::Output;
+use std::process::{Output, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -240,4 +241,28 @@ fn a_node_that_has_another_address_is_found_without_a_restart() {
         assert!(began.elapsed() < Duration::from_secs(20), "it is not found");
         thread::sleep(Duration::from_millis(100));
     }
+    drop(service);
+    assert_an_audit_ends_where_a_node_says_nothing(&mut at_home, &home, folder.path());
+}
+
+/// Nobody answers where the node should be, nor hangs up.
+fn assert_an_audit_ends_where_a_node_says_nothing(at_home: &mut PgConnection, home: &Cluster, folder: &Path) {
+    let silent = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
+    let port = silent.local_addr().expect("its address").port();
+    let moved = format!("UPDATE nodes SET host = '127.0.0.1', port = {port}");
+    at_home.batch_execute(&moved).expect(&moved);
+    let mut audit = program(folder);
+    audit.env("DATABASE_URL", home.url(DATABASE)).env("BILLING_KEY_PEPPER", "pepper").arg("audit");
+    let mut audit = audit.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it runs");
+    let began = Instant::now();
+    while audit.try_wait().expect("its state").is_none() {
+        if began.elapsed() > Duration::from_secs(40) {
+            audit.kill().expect("killed");
+            panic!("it waits for the node");
+        }
+        thread::sleep(Duration::from_millis(20));
+    }
+    let output = audit.wait_with_output().expect("what it said");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && said.contains("east"), "{said}");
 }

@@ -39,8 +39,9 @@ pub(crate) fn with_parameters<'p>(url: &str, parameters: impl IntoIterator<Item 
     url
 }
 
-/// A URL with the timeouts that it does not say itself.
-fn with_timeouts(url: &str) -> String {
+/// A URL with the timeouts that it does not say itself, for connections that are made elsewhere: how long the client library waits for a
+/// server that says nothing.
+pub fn with_timeouts(url: &str) -> String {
     let is_said = |name: &str| url.contains(&format!("{name}=")) || url.contains(&format!("{name} ="));
     let missing = TIMEOUTS.into_iter().filter(|(name, _)| !is_said(name));
     with_parameters(url, missing.map(|(name, value)| (name, value.into())))
