@@ -337,7 +337,7 @@ impl EventIngest for MemoryStore {
             }
             let tenant = state.tenants.get_mut(&organization).ok_or(Error::NotFound(Noun::Organization))?;
             #[cfg(feature = "service")]
-            tenant.mark_for_alerts(key, Some(now));
+            tenant.mark_for_alerts(key, Some(now), event.time_created >= now);
             let account = tenant.accounts.entry(key).or_default();
             let id = &event.idempotency_id;
             let outcome = if account.events.contains_key(id) || account.voided.contains_key(id) {

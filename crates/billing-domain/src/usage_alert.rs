@@ -148,6 +148,33 @@ impl AlertHeadroom {
     }
 }
 
+/// What a look at a customer's figures came to, besides what it told.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct AlertOutlook {
+    /// How far events may go before any of them could make an alert fire; `None`: any event could.
+    pub headroom: Option<AlertHeadroom>,
+    /// Whether a threshold is reached by events that are dated ahead, and will be without another one.
+    pub is_reached_ahead: bool,
+}
+
+/// When a customer's figures are to be looked at again though nothing else happens: events that are dated ahead count from then on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LaterLook {
+    /// In the customer's own time.
+    pub at: OffsetDateTime,
+    /// Whether the customer lives by a test clock.
+    pub is_on_clock: bool,
+}
+
+impl LaterLook {
+    /// A look at an instant of the customer's own time, which is that of a test clock or not.
+    pub fn new(at: OffsetDateTime, is_on_clock: bool) -> Self {
+        Self { at, is_on_clock }
+    }
+}
+
 /// An alert whose threshold was reached.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]

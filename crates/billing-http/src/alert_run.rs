@@ -8,7 +8,7 @@ use billing_domain::Error;
 use billing_domain::id::{CustomerKey, OrganizationId};
 use billing_domain::store::MarkedCustomer;
 use billing_domain::usage_alert::Firing;
-use billing_domain::workflow::evaluate_usage_alerts;
+use billing_domain::workflow::{evaluate_usage_alerts, find_later_look};
 
 use crate::backend::Backend;
 
@@ -110,14 +110,19 @@ fn look_at(
     marked: Vec<MarkedCustomer>,
     known: &mut BTreeSet<Firing>,
 ) -> Result<bool, Error> {
-    let since: BTreeMap<_, _> = marked.iter().map(|one| (one.customer, one.since)).collect();
+    let asked: BTreeMap<_, _> = marked.iter().map(|one| (one.customer, (one.since, one.may_lie_ahead))).collect();
     let customers: Vec<_> = marked.iter().map(|one| one.customer).collect();
-    let mut headroom = BTreeMap::new();
+    let mut found = BTreeMap::new();
     let outcomes = backend.run_each(organization, &customers, &mut |tx, customer, now| {
-        let since = since.get(&customer).copied().flatten();
+        let (since, may_lie_ahead) = asked.get(&customer).copied().unwrap_or_default();
         // It may be done again: what came of it last is what is committed.
-        headroom.remove(&customer);
-        headroom.insert(customer, evaluate_usage_alerts(tx, (customer, since), known, now)?);
+        found.remove(&customer);
+        let outlook = evaluate_usage_alerts(tx, (customer, since), known, now)?;
+        let later = match may_lie_ahead || outlook.is_reached_ahead {
+            true => find_later_look(tx, (customer, since), now)?,
+            false => None,
+        };
+        found.insert(customer, (outlook.headroom, later));
         Ok(())
     });
     let mut seen = Vec::new();
@@ -133,7 +138,7 @@ fn look_at(
                 seen.push(one);
             }
             Ok(()) => {
-                one.headroom = headroom.remove(&one.customer).flatten();
+                (one.headroom, one.later) = found.remove(&one.customer).unwrap_or_default();
                 seen.push(one);
             }
         }

@@ -120,6 +120,11 @@ impl EventRepo for MemoryTransaction {
         Ok(corrections.filter(|correction| correction.before.idempotency_id == idempotency_id).cloned().collect())
     }
 
+    fn next_after(&mut self, customer: CustomerKey, instant: OffsetDateTime) -> Result<Option<OffsetDateTime>, Error> {
+        let events = self.tenant()?.accounts.get(&customer).into_iter().flat_map(|account| account.events.values());
+        Ok(events.map(|event| event.time_created).filter(|time| *time > instant).min())
+    }
+
     fn missing(
         &mut self,
         customer: Option<CustomerKey>,

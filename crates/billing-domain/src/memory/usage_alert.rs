@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use time::OffsetDateTime;
 
 use super::transaction::MemoryTransaction;
-use super::{MemoryStore, Tenant};
+use super::{MemoryStore, State, Tenant};
 use crate::error::{Error, Noun};
 use crate::id::{CustomerKey, UsageAlertId};
 use crate::store::{AlertQueue, MarkedCustomer, UsageAlertRepo};
@@ -17,23 +17,34 @@ pub(super) struct AlertState {
     /// In the order in which they were made, each with whether those whom it may concern were marked.
     all: Vec<(UsageAlert, bool)>,
     fired: BTreeSet<Firing>,
-    /// Marks by number: whose, and when events were stored.
-    marks: BTreeMap<i64, (CustomerKey, Option<OffsetDateTime>)>,
+    /// By number.
+    marks: BTreeMap<i64, Mark>,
     marks_given: i64,
+    /// Who is to be looked at again, and when, in their own time.
+    later: BTreeMap<CustomerKey, OffsetDateTime>,
+}
+
+/// That a customer is to be looked at.
+#[derive(Clone, Copy, Debug)]
+struct Mark {
+    customer: CustomerKey,
+    /// When events were stored, or began to count; `None`: something else has changed.
+    at: Option<OffsetDateTime>,
+    may_lie_ahead: bool,
 }
 
 impl AlertState {
-    fn mark(&mut self, customer: CustomerKey, at: Option<OffsetDateTime>) {
+    fn mark(&mut self, customer: CustomerKey, at: Option<OffsetDateTime>, may_lie_ahead: bool) {
         self.marks_given += 1;
-        self.marks.insert(self.marks_given, (customer, at));
+        self.marks.insert(self.marks_given, Mark { customer, at, may_lie_ahead });
     }
 }
 
 impl Tenant {
     /// Has the customer's figures looked at, where there is an alert.
-    pub(super) fn mark_for_alerts(&mut self, customer: CustomerKey, at: Option<OffsetDateTime>) {
+    pub(super) fn mark_for_alerts(&mut self, customer: CustomerKey, at: Option<OffsetDateTime>, may_lie_ahead: bool) {
         if !self.alerts.all.is_empty() {
-            self.alerts.mark(customer, at);
+            self.alerts.mark(customer, at, may_lie_ahead);
         }
     }
 
@@ -47,7 +58,7 @@ impl MemoryTransaction {
     /// Has the customer's figures looked at, where there is an alert.
     pub(super) fn mark_for_alerts(&mut self, customer: CustomerKey) -> Result<(), Error> {
         let tenant = self.tenant()?;
-        tenant.mark_for_alerts(customer, None);
+        tenant.mark_for_alerts(customer, None, true);
         let has_marks = tenant.has_marks();
         self.has_marked |= has_marks;
         Ok(())
@@ -91,16 +102,32 @@ impl UsageAlertRepo for MemoryTransaction {
     }
 }
 
+impl State {
+    /// Marks whoever is to be looked at again by now.
+    fn mark_who_is_due(&mut self) {
+        let all =
+            self.tenants.iter().flat_map(|(id, tenant)| tenant.alerts.later.iter().map(|(key, at)| (*id, *key, *at)));
+        let due: Vec<_> = all.filter(|(id, key, at)| *at <= self.now_of(*id, *key)).collect();
+        for (organization, customer, at) in due {
+            let Some(tenant) = self.tenants.get_mut(&organization) else { continue };
+            tenant.alerts.later.remove(&customer);
+            tenant.alerts.mark(customer, Some(at), true);
+        }
+    }
+}
+
 impl AlertQueue for MemoryStore {
     fn list_marked(&self, each: u32) -> Result<Vec<MarkedCustomer>, Error> {
-        let mut marked = Vec::new();
-        for (organization, tenant) in &self.lock().tenants {
+        let (mut state, mut marked) = (self.lock(), Vec::new());
+        state.mark_who_is_due();
+        for (organization, tenant) in &state.tenants {
             let mut by_customer: BTreeMap<CustomerKey, MarkedCustomer> = BTreeMap::new();
-            for (mark, (customer, at)) in tenant.alerts.marks.iter().take(each as usize) {
-                let none = || MarkedCustomer::new((*organization, *customer), None, Vec::new());
-                let of_customer = by_customer.entry(*customer).or_insert_with(none);
-                of_customer.marks.push(*mark);
-                of_customer.since = [of_customer.since, *at].into_iter().flatten().min();
+            for (number, mark) in tenant.alerts.marks.iter().take(each as usize) {
+                let none = || MarkedCustomer::new((*organization, mark.customer), None, Vec::new());
+                let of_customer = by_customer.entry(mark.customer).or_insert_with(none);
+                of_customer.marks.push(*number);
+                of_customer.since = [of_customer.since, mark.at].into_iter().flatten().min();
+                of_customer.may_lie_ahead |= mark.may_lie_ahead;
             }
             marked.extend(by_customer.into_values());
         }
@@ -111,6 +138,10 @@ impl AlertQueue for MemoryStore {
         let mut state = self.lock();
         for one in seen {
             let Some(tenant) = state.tenants.get_mut(&one.organization) else { continue };
+            if let Some(later) = one.later {
+                let at = tenant.alerts.later.entry(one.customer).or_insert(later.at);
+                *at = later.at.min(*at);
+            }
             tenant.alerts.marks.retain(|mark, _| !one.marks.contains(mark));
         }
         Ok(())
@@ -129,7 +160,7 @@ impl AlertQueue for MemoryStore {
                 }
             }
             tenant.alerts.all.iter_mut().for_each(|(_, is_known)| *is_known = true);
-            concerned.into_iter().for_each(|customer| tenant.alerts.mark(customer, None));
+            concerned.into_iter().for_each(|customer| tenant.alerts.mark(customer, None, true));
         }
         Ok(new)
     }

@@ -200,6 +200,8 @@ pub trait EventRepo {
     fn count_corrections(&mut self, jobs: &[JobId]) -> Result<BTreeMap<JobId, u64>, Error>;
     /// The corrections of a customer's events with this id, oldest first.
     fn list_corrections(&mut self, customer: CustomerKey, idempotency_id: &str) -> Result<Vec<EventCorrection>, Error>;
+    /// When the first of a customer's events happens that counts and is dated after `instant`.
+    fn next_after(&mut self, customer: CustomerKey, instant: OffsetDateTime) -> Result<Option<OffsetDateTime>, Error>;
     /// Those of `ids` for which no event dated at or after `since` is stored, in the order given, each once.
     fn missing(
         &mut self,

@@ -4,7 +4,7 @@ use time::OffsetDateTime;
 
 use crate::error::Error;
 use crate::id::{CustomerKey, OrganizationId, UsageAlertId};
-use crate::usage_alert::{AlertHeadroom, Firing, UsageAlert};
+use crate::usage_alert::{AlertHeadroom, Firing, LaterLook, UsageAlert};
 
 /// The organization's usage alerts.
 pub trait UsageAlertRepo {
@@ -39,14 +39,18 @@ pub struct MarkedCustomer {
     pub organization: OrganizationId,
     /// The customer.
     pub customer: CustomerKey,
-    /// The earliest of the instants, in the customer's time, at which events were stored that were not looked at.
+    /// The earliest of the instants, in the customer's time, at which events were stored, or began to count, that were not looked at.
     pub since: Option<OffsetDateTime>,
+    /// Whether there may be events that are dated ahead: some were when they were stored, or something else than events has changed.
+    pub may_lie_ahead: bool,
     /// The marks.
     pub marks: Vec<i64>,
     /// What headroom that is found now stands on.
     pub version: HeadroomVersion,
     /// The headroom that was found when the figures were looked at; none before.
     pub headroom: Option<AlertHeadroom>,
+    /// When they are to be looked at again, which was found with it.
+    pub later: Option<LaterLook>,
 }
 
 /// What headroom stands on besides events, as it was when the marks were listed: where it is another one by now, headroom that was
@@ -66,17 +70,18 @@ impl MarkedCustomer {
         since: Option<OffsetDateTime>,
         marks: Vec<i64>,
     ) -> Self {
-        Self { organization, customer, since, marks, version: HeadroomVersion::default(), headroom: None }
+        let (version, headroom) = (HeadroomVersion::default(), None);
+        Self { organization, customer, since, may_lie_ahead: false, marks, version, headroom, later: None }
     }
 }
 
 /// The customers whose figures are to be looked at. A mark is committed with what it is about, and dropped when somebody has
 /// looked behind that commit: so nothing that reaches a threshold is missed, whoever dies in between.
 pub trait AlertQueue: Send + Sync {
-    /// Marked customers, of every organization at most `each` marks.
+    /// Marked customers, of every organization at most `each` marks. Whoever is to be looked at again by now is marked first.
     fn list_marked(&self, each: u32) -> Result<Vec<MarkedCustomer>, Error>;
-    /// Drops the marks that were looked at. Whoever has headroom need not be marked for events that are within it: a store may make
-    /// nothing of that.
+    /// Drops the marks that were looked at, once it is kept who is to be looked at again. Whoever has headroom need not be marked for
+    /// events that are within it: a store may make nothing of that.
     fn drop_marks(&self, seen: &[MarkedCustomer]) -> Result<(), Error>;
     /// Marks whoever the alerts may concern that are new, `page` customers at a time; how many alerts that were.
     fn mark_concerned(&self, page: u32) -> Result<usize, Error>;

@@ -26,7 +26,7 @@ use crate::period::{MICROSECOND, Period};
 use crate::store::Transaction;
 use crate::subscription::{SubscriptionFilters, SubscriptionStatus};
 use crate::usage::{SeenUsage, Usage, UsageRequest};
-use crate::usage_alert::{AlertHeadroom, AlertKind, AlertScope, AlertUnit, Firing, TriggeredAlert, UsageAlert};
+use crate::usage_alert::{AlertKind, AlertOutlook, AlertScope, AlertUnit, Firing, TriggeredAlert, UsageAlert};
 
 /// A metric of a subscription in a reset interval, and what its usage is held against.
 #[derive(PartialEq)]
@@ -65,8 +65,7 @@ struct Reached<'a> {
 
 /// Tells of every alert whose threshold a figure of the customer's has reached, and that was not told yet for its interval: the
 /// one that runs at `now`, and for usage also the one that ran at `since`. What is `known` to have fired is not looked up, and
-/// what is found to have fired is added to it. Answers how far events may go before any of them could make an alert fire, once this
-/// is committed; none where any event could.
+/// what is found to have fired is added to it. What is answered holds once this is committed.
 ///
 /// # Errors
 /// Those of the store. A custom metric that fails has no figure, which reaches nothing.
@@ -75,16 +74,16 @@ pub fn evaluate_usage_alerts(
     (customer, since): (CustomerKey, Option<OffsetDateTime>),
     known: &mut BTreeSet<Firing>,
     now: OffsetDateTime,
-) -> Result<Option<AlertHeadroom>, Error> {
+) -> Result<AlertOutlook, Error> {
     let customer = match tx.customers().get(customer) {
         // Events may come before their customer, who may also be deleted.
-        Err(Error::NotFound(_)) => return Ok(None),
+        Err(Error::NotFound(_)) => return Ok(AlertOutlook::default()),
         found => found?,
     };
     let alerts: Vec<UsageAlert> =
         tx.usage_alerts().list()?.into_iter().filter(|alert| alert.may_concern(&customer.id)).collect();
     if alerts.is_empty() {
-        return Ok(None);
+        return Ok(AlertOutlook::default());
     }
     let held = tx.subscriptions().list_current(customer.key, now)?;
     let running = considered_of(tx, &held, &SubscriptionFilters::none(), now)?;
@@ -94,11 +93,12 @@ pub fn evaluate_usage_alerts(
         headroom.refuse();
     }
     let asked_for = asked_usage(tx, customer.key, &alerts, (since, now), &running)?;
-    let mut reached = reached_usage(tx, &alerts, asked_for, known, (&customer, now), &mut headroom)?;
+    let (mut reached, is_reached_ahead) =
+        reached_usage(tx, &alerts, asked_for, known, (&customer, now), &mut headroom)?;
     reached.extend(reached_spend(tx, &customer, &alerts, &running, now)?);
     reached.extend(reached_credit(tx, &customer, &alerts, &running, now)?);
     fire(tx, &customer, reached, known, now)?;
-    Ok(headroom.left())
+    Ok(AlertOutlook { headroom: headroom.left(), is_reached_ahead })
 }
 
 /// Tells of what is reached, unless that was told before.
@@ -170,7 +170,8 @@ fn asked_usage(
 }
 
 /// The alerts on usage and on what is left of prepaid units. Where that may give headroom, the interval is read as far ahead as that
-/// goes. Such a figure is never below the one up to now: where it reaches nothing, neither does that, and is not read.
+/// goes. Such a figure is never below the one up to now: where it reaches nothing, neither does that, and is not read. Also whether one
+/// reaches what the one up to now does not.
 fn reached_usage<'a>(
     tx: &mut dyn Transaction,
     alerts: &'a [UsageAlert],
@@ -178,7 +179,7 @@ fn reached_usage<'a>(
     known: &BTreeSet<Firing>,
     (customer, now): (&Customer, OffsetDateTime),
     headroom: &mut Headroom,
-) -> Result<Vec<Reached<'a>>, Error> {
+) -> Result<(Vec<Reached<'a>>, bool), Error> {
     let part_of = |asked: &Asked, headroom: &Headroom| {
         let rises = asked.runs && asked.metric.measure.rises_by_one();
         rises.then(|| headroom.part_of(&asked.metered.interval)).flatten()
@@ -210,6 +211,7 @@ fn reached_usage<'a>(
             }
         }
     }
+    let mut is_reached_ahead = false;
     let requests: Vec<_> = ahead.iter().map(|(asked, _)| request(asked, up_to_now(asked))).collect();
     for ((asked, ahead), seen) in ahead.iter().zip(figures(tx, &requests)?) {
         let fires = asked.metered.fires(alerts, seen.as_ref());
@@ -217,10 +219,11 @@ fn reached_usage<'a>(
             fires.iter().any(|one| one.alert.id == alert.id)
                 || known.contains(&asked.metered.firing(customer.key, alert))
         };
+        is_reached_ahead |= asked.metered.fires(alerts, Some(ahead)).iter().any(|one| !is_told(one.alert));
         asked.leave_headroom(alerts, ahead, is_told, headroom);
         reached.extend(fires);
     }
-    Ok(reached)
+    Ok((reached, is_reached_ahead))
 }
 
 /// The usage behind each request; none where a custom metric has failed.

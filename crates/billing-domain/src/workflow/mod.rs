@@ -61,6 +61,8 @@ mod draft_lines;
 mod evaluate_usage_alerts;
 mod find_currency;
 mod find_feature;
+#[cfg(feature = "service")]
+mod find_later_look;
 mod find_line_events;
 #[cfg(feature = "service")]
 mod find_member;
@@ -182,6 +184,8 @@ pub use draft_invoice::{DraftInvoice, DraftInvoices, DraftedInvoice, draft_invoi
 pub use evaluate_usage_alerts::evaluate_usage_alerts;
 pub use find_currency::find_currency;
 pub use find_feature::find_feature;
+#[cfg(feature = "service")]
+pub use find_later_look::find_later_look;
 pub use find_line_events::find_line_events;
 #[cfg(feature = "service")]
 pub use find_member::find_member;

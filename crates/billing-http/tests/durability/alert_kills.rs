@@ -18,13 +18,15 @@ use crate::receiver::until;
 
 /// Customers who reach the threshold at once.
 const CUSTOMERS: usize = 12;
+/// Calls that reach it.
+const CALLS: usize = 9;
 
 /// A metered plan, and an alert about everybody's ninth call; the plan.
 fn open_for_business(server: &Process) -> Value {
     let metric = server.post("/api/metrics/", &json!({"event_name": "call"}))["metric_id"].clone();
     let plan = json!({"plan_name": "Pro", "plan_duration": "monthly", "initial_version": {"currency_code": "USD",
         "components": [{"metric_id": metric, "tiers": [{"type": "free", "range_start": 0}]}]}});
-    let alert = json!({"kind": "metric_usage", "metric_id": metric, "threshold": 9});
+    let alert = json!({"kind": "metric_usage", "metric_id": metric, "threshold": CALLS});
     server.post("/api/usage_alerts/", &alert);
     server.post("/api/plans/", &plan)["plan_id"].clone()
 }
@@ -33,12 +35,16 @@ fn customers(round: usize) -> impl Iterator<Item = String> {
     (0..CUSTOMERS).map(move |number| format!("{round}-{number}"))
 }
 
-/// Calls of each customer of a round; what was answered is kept.
+/// Calls of each customer of a round; what was answered is kept. The last calls of every third customer count a second later.
 fn track(server: &Process, round: usize, calls: Range<usize>) {
-    let instant = time::OffsetDateTime::now_utc().format(&time::format_description::well_known::Rfc3339);
-    let instant = instant.expect("an instant");
+    let instant = |ahead: time::Duration| {
+        let instant = time::OffsetDateTime::now_utc() + ahead;
+        instant.format(&time::format_description::well_known::Rfc3339).expect("an instant")
+    };
     let mut events = Vec::new();
-    for customer in customers(round) {
+    for (number, customer) in customers(round).enumerate() {
+        let is_ahead = calls.end == CALLS && number % 3 == 0;
+        let instant = instant(if is_ahead { time::Duration::SECOND } else { time::Duration::ZERO });
         events.extend(calls.clone().map(|n| {
             json!({"customer_id": customer, "event_name": "call", "idempotency_id": format!("{customer}-{n}"),
                 "time_created": instant})
@@ -61,7 +67,7 @@ fn reach_it(server: &Process, url: &str, plan: &Value, round: usize) {
         WHERE holds_from < holds_until AND customer_id LIKE '{round}-%'"
     );
     until("everybody was looked at", || count(&mut pg, &with_headroom) == CUSTOMERS as i64);
-    track(server, round, 5..9);
+    track(server, round, 5..CALLS);
 }
 
 /// How often an alert was told about each customer.

@@ -20,6 +20,7 @@ mod holders;
 mod invoices;
 mod jobs;
 mod late_usage;
+mod later_looks;
 mod levels;
 mod listen;
 mod lists;

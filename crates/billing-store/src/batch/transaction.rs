@@ -345,6 +345,7 @@ impl EventRepo for BatchTransaction<'_, '_> {
         fn histories(customer: CustomerKey, idempotency_id: &str) -> Vec<EventHistory>;
         fn count_corrections(jobs: &[JobId]) -> BTreeMap<JobId, u64>;
         fn list_corrections(customer: CustomerKey, idempotency_id: &str) -> Vec<EventCorrection>;
+        fn next_after(customer: CustomerKey, instant: OffsetDateTime) -> Option<OffsetDateTime>;
         fn missing(customer: Option<CustomerKey>, ids: &[String], since: OffsetDateTime) -> Vec<String>;
     }
 }

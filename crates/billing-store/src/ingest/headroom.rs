@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use billing_domain::event::Event;
 use diesel::prelude::*;
 use diesel::sql_types::{Array, BigInt, Text, Timestamptz, Uuid as SqlUuid};
 use time::OffsetDateTime;
@@ -24,15 +25,33 @@ statement! {
 pub(super) struct Alerting<'e> {
     /// The customer's own time.
     pub(super) now: OffsetDateTime,
+    /// When the last of them happens that is dated ahead; `now` where none is.
+    pub(super) latest: OffsetDateTime,
+    /// Whether any of them is still to count for some figure.
+    pub(super) lies_ahead: bool,
     /// By their names, the greatest of their arrival numbers.
     pub(super) last_arrivals: BTreeMap<&'e str, i64>,
 }
 
-impl Alerting<'_> {
+impl<'e> Alerting<'e> {
+    /// None yet of a customer who lives at `now`.
+    pub(super) fn none(now: OffsetDateTime) -> Self {
+        Self { now, latest: now, lies_ahead: false, last_arrivals: BTreeMap::new() }
+    }
+
+    /// Adds one that has come behind all before it.
+    pub(super) fn add(&mut self, event: &'e Event, arrival: i64) {
+        self.latest = self.latest.max(event.time_created);
+        self.lies_ahead |= event.time_created >= self.now;
+        // The later of a customer's events have the greater numbers.
+        self.last_arrivals.insert(&event.name, arrival);
+    }
+
     /// Whether all of them are within it.
     fn is_within(&self, until_arrivals: &BTreeMap<String, i64>, from: OffsetDateTime, until: OffsetDateTime) -> bool {
         let is_within = |(name, last): (&&str, &i64)| until_arrivals.get(*name).is_none_or(|until| last <= until);
-        from <= self.now && self.now < until && self.last_arrivals.iter().all(is_within)
+        // What counts only when something else runs, or what runs has begun anew, was not looked at.
+        from <= self.now && self.latest < until && self.last_arrivals.iter().all(is_within)
     }
 }
 
@@ -67,20 +86,29 @@ mod tests {
         let until_arrivals = BTreeMap::from([("call".to_owned(), 100), ("probe".to_owned(), 0)]);
         let within = until - Duration::SECOND;
         #[rustfmt::skip]
-        let cases: [(&[(&str, i64)], OffsetDateTime, bool, &str); 9] = [
-            (&[("call", 100)],               from,                    true,  "up to that number, from that instant on"),
-            (&[("call", 101)],               within,                  false, "one more"),
-            (&[("probe", 1)],                within,                  false, "any of them may reach something"),
-            (&[("call", 99), ("probe", 98)], within,                  false, "one of them is not"),
-            (&[("call", 99), ("rare", 500)], within,                  true,  "nothing looks at those of the other name"),
-            (&[("rare", i64::MAX)],          within,                  true,  "nor at however many"),
-            (&[("call", 1)],                 from - Duration::SECOND, false, "before the look"),
-            (&[("call", 1)],                 until,                   false, "something else runs then"),
-            (&[("rare", 1)],                 until,                   false, "and may look at those as well"),
+        let cases: [(&[(&str, i64)], OffsetDateTime, OffsetDateTime, bool, &str); 12] = [
+            // events, now, the latest of them is dated, within, why
+            (&[("call", 100)],               from,                    from,                    true,  "up to that number, from that instant on"),
+            (&[("call", 101)],               within,                  within,                  false, "one more"),
+            (&[("probe", 1)],                within,                  within,                  false, "any of them may reach something"),
+            (&[("call", 99), ("probe", 98)], within,                  within,                  false, "one of them is not"),
+            (&[("call", 99), ("rare", 500)], within,                  within,                  true,  "nothing looks at those of the other name"),
+            (&[("rare", i64::MAX)],          within,                  within,                  true,  "nor at however many"),
+            (&[("call", 1)],                 from - Duration::SECOND, from,                    false, "before the look"),
+            (&[("call", 1)],                 until,                   until,                   false, "something else runs then"),
+            (&[("rare", 1)],                 until,                   until,                   false, "and may look at those as well"),
+            (&[("call", 100)],               from,                    within,                  true,  "what is dated ahead was counted as if it were now"),
+            (&[("call", 1)],                 from,                    until,                   false, "it counts for what runs then"),
+            (&[("rare", 1)],                 from,                    until,                   false, "which may look at those as well"),
         ];
-        for (events, now, expected, why) in cases {
-            let alerting = Alerting { now, last_arrivals: events.iter().copied().collect() };
-            assert_eq!(alerting.is_within(&until_arrivals, from, until), expected, "{events:?} at {now}: {why}");
+        for (events, now, latest, expected, why) in cases {
+            let alerting =
+                Alerting { now, latest, lies_ahead: latest > now, last_arrivals: events.iter().copied().collect() };
+            assert_eq!(
+                alerting.is_within(&until_arrivals, from, until),
+                expected,
+                "{events:?} at {now}, dated {latest}: {why}"
+            );
         }
     }
 }

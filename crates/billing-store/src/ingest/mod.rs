@@ -328,9 +328,8 @@ impl Shared {
                 }
                 tally.add(present.now, event, present.why_uncounted(customer, metrics.is_some()));
                 if !present.rules.alerted.is_empty() && present.rules.alerted.contains(&event.name, customer) {
-                    let new = || Alerting { now: present.now_of(customer), last_arrivals: BTreeMap::new() };
-                    // The later of a customer's events have the greater numbers.
-                    alerting.entry(customer).or_insert_with(new).last_arrivals.insert(&event.name, arrival);
+                    let none = || Alerting::none(present.now_of(customer));
+                    alerting.entry(customer).or_insert_with(none).add(event, arrival);
                 }
                 answers[index] = Ingested::Stored;
             }
@@ -379,7 +378,7 @@ fn mark_alerting(
     if alerting.is_empty() {
         return Ok(false);
     }
-    let marked = alerting.into_iter().map(|(customer, events)| (customer, events.now)).collect();
+    let marked = alerting.into_iter().map(|(customer, events)| (customer, (events.now, events.lies_ahead))).collect();
     MarkCustomers::at(organization, marked).execute(pg)?;
     Ok(true)
 }

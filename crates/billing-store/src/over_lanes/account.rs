@@ -254,6 +254,7 @@ impl EventRepo for OverLanes<'_, '_> {
 
     in_its_lane! { events =>
         fn find(customer: CustomerKey, ids: &[String]) -> Vec<KeptEvent>;
+        fn next_after(customer: CustomerKey, instant: OffsetDateTime) -> Option<OffsetDateTime>;
         fn histories(customer: CustomerKey, idempotency_id: &str) -> Vec<EventHistory>;
         fn list_corrections(customer: CustomerKey, idempotency_id: &str) -> Vec<EventCorrection>;
     }

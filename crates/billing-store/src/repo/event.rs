@@ -24,7 +24,7 @@ use crate::pg::error::Failure;
 use crate::pg::month::Month;
 use crate::pg::partition;
 use crate::pg::schema::events;
-use crate::pg::statement::partition_statement;
+use crate::pg::statement::{partition_statement, statement};
 use crate::transaction::PgTransaction;
 
 /// What stands in `events.correction`, from which on an event counts for nothing.
@@ -62,6 +62,16 @@ partition_statement! {
         ) known
         WHERE known.organization_id = " organization: Uuid as SqlUuid; "
         GROUP BY known.idempotency_id"
+    }
+}
+
+statement! {
+    /// When the first of a customer's events happens that counts and is dated after an instant.
+    NextAfter -> Timestamptz {
+        "SELECT time_created FROM events
+        WHERE customer_key = " customer: Uuid as SqlUuid; " AND organization_id = " organization: Uuid as SqlUuid; "
+            AND time_created > " instant: OffsetDateTime as Timestamptz; " AND correction < 2
+        ORDER BY time_created LIMIT 1"
     }
 }
 
@@ -205,6 +215,11 @@ impl EventRepo for PgTransaction<'_> {
 
     fn list_corrections(&mut self, customer: CustomerKey, idempotency_id: &str) -> Result<Vec<EventCorrection>, Error> {
         self.corrections_of(customer, idempotency_id)
+    }
+
+    fn next_after(&mut self, customer: CustomerKey, instant: OffsetDateTime) -> Result<Option<OffsetDateTime>, Error> {
+        let next = NextAfter { customer: customer.uuid(), organization: self.tenant(), instant };
+        self.query(|pg| next.get_result(pg).optional())
     }
 
     fn missing(

@@ -10,7 +10,7 @@ use billing_domain::{Error, Noun};
 use diesel::dsl::exists;
 use diesel::pg::Pg;
 use diesel::prelude::*;
-use diesel::sql_types::{Array, BigInt, Nullable, Timestamptz, Uuid as SqlUuid};
+use diesel::sql_types::{Array, BigInt, Bool, Nullable, Timestamptz, Uuid as SqlUuid};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
@@ -87,24 +87,28 @@ impl TryFrom<AlertRow> for UsageAlert {
 statement! {
     /// Has customers' figures looked at.
     MarkCustomers -> BigInt {
-        "INSERT INTO usage_alert_marks (organization_id, customer_key, at)
+        "INSERT INTO usage_alert_marks (organization_id, customer_key, at, may_lie_ahead)
         SELECT " organization: Uuid as SqlUuid; ", marked.*
-        FROM unnest(" customers: Vec<Uuid> as Array<SqlUuid>; ", " ats: Vec<Option<OffsetDateTime>> as Array<Nullable<Timestamptz>>; ")
-            AS marked (customer_key, at)"
+        FROM unnest(
+            " customers: Vec<Uuid> as Array<SqlUuid>; ", " ats: Vec<Option<OffsetDateTime>> as Array<Nullable<Timestamptz>>; ",
+            " may_lie_ahead: Vec<bool> as Array<Bool>; "
+        ) AS marked (customer_key, at, may_lie_ahead)"
     }
 }
 
 impl MarkCustomers {
     /// Those of whom something else than events has changed.
     pub(crate) fn now(organization: Uuid, customers: Vec<Uuid>) -> Self {
-        let ats = vec![None; customers.len()];
-        Self { organization, customers, ats }
+        let (ats, may_lie_ahead) = (vec![None; customers.len()], vec![true; customers.len()]);
+        Self { organization, customers, ats, may_lie_ahead }
     }
 
-    /// Those who have stored events, each with the instant of that in their own time.
-    pub(crate) fn at(organization: Uuid, stored: BTreeMap<Uuid, OffsetDateTime>) -> Self {
-        let (customers, ats) = stored.into_iter().map(|(customer, at)| (customer, Some(at))).unzip();
-        Self { organization, customers, ats }
+    /// Those who have stored events, or whose events begin to count, each with the instant of that in their own time, and whether there may
+    /// be events that are dated ahead of it.
+    pub(crate) fn at(organization: Uuid, stored: BTreeMap<Uuid, (OffsetDateTime, bool)>) -> Self {
+        let (customers, rest): (_, Vec<_>) = stored.into_iter().unzip();
+        let (ats, may_lie_ahead) = rest.into_iter().map(|(at, may_lie_ahead)| (Some(at), may_lie_ahead)).unzip();
+        Self { organization, customers, ats, may_lie_ahead }
     }
 }
 

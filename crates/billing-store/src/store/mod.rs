@@ -8,6 +8,7 @@ mod feeds;
 mod idempotency;
 mod jobs;
 mod lane_status;
+mod later_looks;
 mod measure;
 mod overview;
 mod recent_events;

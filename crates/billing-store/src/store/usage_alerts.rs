@@ -24,7 +24,7 @@ use serde_json::Value;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use super::PgStore;
+use super::{PgStore, later_looks};
 use crate::lanes::Lane;
 use crate::pg::error::Failure;
 use crate::pg::node::say_that_nodes_are_known;
@@ -35,9 +35,9 @@ use crate::rollup::lock_key_ranges;
 
 statement! {
     /// Who has the oldest marks of every organization, found organization by organization in the index: one that has many does not
-    /// hide the others'. Each with the marks, the earliest instant of those for events, whether there are others, and what headroom
-    /// stands on in the same snapshot.
-    ListMarked -> (SqlUuid, SqlUuid, Array<BigInt>, Nullable<Timestamptz>, Bool, Nullable<BigInt>, Nullable<BigInt>) {
+    /// hide the others'. Each with the marks, the earliest instant of those for events, whether there are others, whether events may lie
+    /// ahead, and what headroom stands on in the same snapshot.
+    ListMarked -> (SqlUuid, SqlUuid, Array<BigInt>, Nullable<Timestamptz>, Bool, Bool, Nullable<BigInt>, Nullable<BigInt>) {
         "WITH RECURSIVE organizations AS (
             (SELECT organization_id FROM usage_alert_marks ORDER BY organization_id LIMIT 1)
             UNION ALL
@@ -48,7 +48,7 @@ statement! {
             FROM organizations WHERE organizations.organization_id IS NOT NULL
         ), marked AS (
             SELECT mark.organization_id, mark.customer_key, array_agg(mark.id) AS ids, min(mark.at) AS since,
-                bool_or(mark.at IS NULL) AS has_changed
+                bool_or(mark.at IS NULL) AS has_changed, bool_or(mark.at IS NULL OR mark.may_lie_ahead) AS may_lie_ahead
             FROM organizations
             CROSS JOIN LATERAL (
                 SELECT * FROM usage_alert_marks
@@ -72,6 +72,7 @@ struct MarkedRow {
     marks: Vec<i64>,
     since: Option<OffsetDateTime>,
     has_changed: bool,
+    may_lie_ahead: bool,
     changes: Option<i64>,
     ingest_version: Option<i64>,
 }
@@ -197,8 +198,10 @@ impl PgStore {
 
 impl From<MarkedRow> for MarkedCustomer {
     fn from(row: MarkedRow) -> Self {
-        let MarkedRow { organization, customer, marks, since, changes, ingest_version, has_changed: _ } = row;
+        let MarkedRow { organization, customer, marks, since, has_changed: _, may_lie_ahead, changes, ingest_version } =
+            row;
         let mut marked = Self::new((organization.into(), customer.into()), since, marks);
+        marked.may_lie_ahead = may_lie_ahead;
         marked.version = HeadroomVersion { changes, ingest_version: ingest_version.unwrap_or_default() };
         marked
     }
@@ -208,6 +211,7 @@ impl AlertQueue for PgStore {
     fn list_marked(&self, each: u32) -> Result<Vec<MarkedCustomer>, Error> {
         let mut marked = Vec::new();
         for lane in self.shared.lanes.all() {
+            self.shared.lanes.with(lane, later_looks::mark_who_is_due).map_err(Failure::into_error)?;
             let statement = ListMarked { each: i64::from(each) };
             let load = |lane: &Lane| lane.worker_pool.run(|pg| statement.clone().load::<MarkedRow>(pg));
             let rows = self.shared.lanes.with(lane, load).map_err(Failure::into_error)?;
@@ -237,6 +241,10 @@ impl AlertQueue for PgStore {
                 let keep = |lane: &Lane| lane.worker_pool.transact_again(|pg| Ok(keep_headroom(pg, &found)?));
                 self.shared.lanes.with(lane, keep).map_err(Failure::into_error)?;
             }
+            let later = some.iter().filter_map(|one| Some((one.organization.uuid(), one.customer, one.later?)));
+            let later: Vec<_> = later.collect();
+            let kept = self.shared.lanes.with(lane, |lane| later_looks::keep(lane, &later));
+            kept.map_err(Failure::into_error)?;
             let marks = some.iter().flat_map(|one| one.marks.iter().map(|mark| (one.customer.uuid(), *mark)));
             let (customers, marks) = marks.unzip();
             let statement = DropMarks { customers, marks };

@@ -35,7 +35,7 @@ statement! {
         )
         FROM information_schema.columns
         WHERE table_schema = ANY(" schemas: Vec<String> as Array<Text>; ")
-            AND table_name NOT IN ('event_arrivals', 'metric_rollups', 'hot_buckets', 'usage_rollup', 'rollup_versions', 'subscription_versions', 'counted_usage', 'message_counters', 'feed_entries', 'webhook_attempts', 'webhook_pending', 'usage_alert_marks', 'usage_alert_headroom', 'event_minutes', 'uncounted_events', 'event_watches', 'passed_events')
+            AND table_name NOT IN ('event_arrivals', 'metric_rollups', 'hot_buckets', 'usage_rollup', 'rollup_versions', 'subscription_versions', 'counted_usage', 'message_counters', 'feed_entries', 'webhook_attempts', 'webhook_pending', 'usage_alert_marks', 'usage_alert_headroom', 'usage_alert_looks', 'event_minutes', 'uncounted_events', 'event_watches', 'passed_events')
             AND (column_name = 'organization_id' OR table_name = 'organizations' AND column_name = 'id')"
     }
 }

@@ -450,6 +450,7 @@ pub fn columns() -> Vec<String> {
         uncounted_events,
         usage_alert_firings,
         usage_alert_headroom,
+        usage_alert_looks,
         usage_alert_marks,
         usage_alerts,
         usage_rollup,

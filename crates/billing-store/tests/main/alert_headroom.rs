@@ -9,7 +9,9 @@ use billing_domain::event::{Event, Ingested};
 use billing_domain::id::CustomerKey;
 use billing_domain::store::{AlertQueue, EventIngest, MarkedCustomer, Scope, Store, Window};
 use billing_domain::testing::build::{self, Ids};
-use billing_domain::workflow::{CorrectEvents, EventChange, WantedCorrection, correct_events, evaluate_usage_alerts};
+use billing_domain::workflow::{
+    CorrectEvents, EventChange, WantedCorrection, correct_events, evaluate_usage_alerts, find_later_look,
+};
 use billing_store::PgStore;
 use diesel::connection::SimpleConnection;
 use time::{Duration, OffsetDateTime};
@@ -39,9 +41,13 @@ fn send(store: &PgStore, world: &World, name: &str, id: &str, time: OffsetDateTi
 fn look_at(store: &PgStore, marked: Vec<MarkedCustomer>) -> Vec<MarkedCustomer> {
     let mut seen = Vec::new();
     for mut one in marked {
-        let (mut known, since) = (BTreeSet::new(), one.since);
+        let (mut known, since, may_lie_ahead) = (BTreeSet::new(), one.since, one.may_lie_ahead);
         let outcomes = store.run_each(one.organization, &[one.customer], &mut |tx, customer, now| {
-            one.headroom = evaluate_usage_alerts(tx, (customer, since), &mut known, now)?;
+            let outlook = evaluate_usage_alerts(tx, (customer, since), &mut known, now)?;
+            if may_lie_ahead || outlook.is_reached_ahead {
+                one.later = find_later_look(tx, (customer, since), now)?;
+            }
+            one.headroom = outlook.headroom;
             Ok(())
         });
         if outcomes.iter().all(Result::is_ok) {

@@ -37,6 +37,7 @@ pub const CUSTOMER_OWNED: &[&str] = &[
     "subscriptions",
     "usage_alert_firings",
     "usage_alert_headroom",
+    "usage_alert_looks",
     "usage_alert_marks",
     "usage_rollup",
 ];
@@ -127,6 +128,7 @@ const INTERNAL: &[&str] = &[
     "usage_rollup_pkey",
     "usage_alert_firings_pkey",
     "usage_alert_headroom_pkey",
+    "usage_alert_looks_pkey",
     "usage_alert_marks_pkey",
     "usage_alerts_pkey",
     "user_identities_issuer_key",

@@ -114,6 +114,11 @@ impl<'t> Corrected<'t> {
                 assert_eq!(usage, fold(request, &self.events), "{why}, {time}: {measure:?} {period:?}");
             }
         }
+        let times = || self.events.iter().map(|event| event.time_created);
+        for instant in times().chain([NOW - Duration::days(100), NOW]) {
+            let next = self.tenant.look(|tx, _| tx.events().next_after(self.customer, instant));
+            assert_eq!(next, times().filter(|time| *time > instant).min(), "{why}: behind {instant}");
+        }
     }
 
     fn correct(&mut self, changes: &[(&str, Option<Event>)]) {

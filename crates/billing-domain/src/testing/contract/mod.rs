@@ -226,6 +226,7 @@ cases! {
         keeps_alerts,
         fires_once,
         marks_whoever_may_have_reached_one,
+        marks_whoever_is_to_be_looked_at_again,
     }
     webhook {
         keeps_endpoints,

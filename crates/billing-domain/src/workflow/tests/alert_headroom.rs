@@ -13,7 +13,7 @@ use crate::plan::ChargeBehavior;
 use crate::store::Transaction;
 use crate::subscription::SubscriptionFilters;
 use crate::testing::world::{World, component, decimal, filters, prepaid_component, subscription, tiers, version};
-use crate::usage_alert::{AlertHeadroom, AlertKind, AlertUnit, Firing, UsageAlert};
+use crate::usage_alert::{AlertHeadroom, AlertKind, AlertOutlook, AlertUnit, Firing, UsageAlert};
 use crate::workflow::{
     CreateMetric, CreateSubscription, CreateUsageAlert, NewComponent, create_metric, create_usage_alert,
     evaluate_usage_alerts,
@@ -80,7 +80,7 @@ impl Setting {
 
     fn look_since(&self, since: Option<OffsetDateTime>, known: &mut BTreeSet<Firing>) -> Option<AlertHeadroom> {
         let look = |tx: &mut dyn Transaction, now| evaluate_usage_alerts(tx, (self.key, since), known, now);
-        self.world.on("acme", look).expect("looked at")
+        self.world.on("acme", look).expect("looked at").headroom
     }
 
     fn look(&self) -> Option<AlertHeadroom> {
@@ -163,7 +163,7 @@ fn nobody_has_any_whom_nothing_is_known_of() {
     let nobody = setting.world.key("nobody");
     let mut known = BTreeSet::new();
     let look = |tx: &mut dyn Transaction, now| evaluate_usage_alerts(tx, (nobody, None), &mut known, now);
-    assert_eq!(setting.world.on("nobody", look), Ok(None), "events may come before their customer");
+    assert_eq!(setting.world.on("nobody", look), Ok(AlertOutlook::default()), "events may come before their customer");
 }
 
 #[test]

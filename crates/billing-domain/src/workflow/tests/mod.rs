@@ -26,6 +26,8 @@ mod fully_billed;
 mod group_roles;
 mod invoice;
 mod late;
+#[cfg(feature = "service")]
+mod later_looks;
 mod meetings;
 #[cfg(feature = "service")]
 mod messages;

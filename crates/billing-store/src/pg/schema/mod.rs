@@ -43,7 +43,7 @@ pub(crate) use self::service::{
 pub(crate) use self::service::{catalogue_position, returned_numbers};
 pub(crate) use self::usage_alert::{usage_alert_firings, usage_alerts};
 #[cfg(feature = "testing")]
-pub(crate) use self::usage_alert::{usage_alert_headroom, usage_alert_marks};
+pub(crate) use self::usage_alert::{usage_alert_headroom, usage_alert_looks, usage_alert_marks};
 pub(crate) use self::user::{memberships, sign_in_attempts, user_identities, user_invitations, user_sessions, users};
 pub(crate) use self::webhook::{webhook_attempts, webhook_endpoints, webhook_pending};
 

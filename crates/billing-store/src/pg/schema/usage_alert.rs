@@ -24,12 +24,22 @@ diesel::table! {
 }
 
 diesel::table! {
+    usage_alert_looks (customer_key) {
+        customer_key -> Uuid,
+        organization_id -> Uuid,
+        is_on_clock -> Bool,
+        due_at -> Timestamptz,
+    }
+}
+
+diesel::table! {
     usage_alert_marks (customer_key, id) {
         customer_key -> Uuid,
         id -> Int8,
         organization_id -> Uuid,
         at -> Nullable<Timestamptz>,
         written_at -> Nullable<Timestamptz>,
+        may_lie_ahead -> Bool,
     }
 }
 
