@@ -5,6 +5,7 @@ use crate::ci::{with_lanes, with_servers};
 
 /// Tests that are about one lane, each with the reason.
 const OF_ONE_LANE: &[(&str, &str)] = &[
+    ("console::pages::no_page_costs_more_with_more_customers", "copies customers by SQL of its own"),
     ("docs::generated_clients", "copies customers by SQL of its own"),
     ("docs::telemetry::what_was_filled_past_the_service_is_planned_anew", "fills a table by SQL of its own"),
     ("durability::audit::the_auditor_finds_every_corruption", "corrupts tables by SQL of its own"),

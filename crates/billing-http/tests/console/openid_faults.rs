@@ -235,15 +235,15 @@ fn a_database_that_cannot_be_asked_signs_nobody_in_and_spoils_nothing() {
     let world = &here.world;
     let browser = Browser::new(world);
     let back = here.sent(&browser);
-    world.sql("ALTER TABLE sign_in_attempts RENAME TO gone");
+    world.sql_at_home("ALTER TABLE sign_in_attempts RENAME TO gone");
     for path in [START, &back] {
         let answer = browser.get(path);
         assert!(answer.status == 503 && answer.text.contains("oidc_unavailable"), "{path}: {}", answer.text);
     }
-    world.sql("ALTER TABLE gone RENAME TO sign_in_attempts; ALTER TABLE user_identities RENAME TO gone");
+    world.sql_at_home("ALTER TABLE gone RENAME TO sign_in_attempts; ALTER TABLE user_identities RENAME TO gone");
     let second = Browser::new(world);
     let answer = here.come(&second);
     assert!(answer.status == 503 && !is_signed_in(&second), "{}", answer.text);
-    world.sql("ALTER TABLE gone RENAME TO user_identities");
+    world.sql_at_home("ALTER TABLE gone RENAME TO user_identities");
     assert_eq!(browser.get(&back).status, 303, "the first one's attempt is still there, and so is the code");
 }
