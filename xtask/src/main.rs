@@ -45,7 +45,7 @@ cargo xtask campaign memory     what loads take of memory, of the service and of
 cargo xtask campaign fairness   what another tenant feels of one tenant's loads; seven minutes; options as above
 cargo xtask campaign webhooks   100 endpoints, one of them hanging, and deliveries beside a bare client; three minutes; option --profile
 cargo xtask campaign corrections  100,000 events voided by a filter in one job, and what whoever sends events feels of it; option --profile
-cargo xtask campaign lanes      all tests of the service with customers in 4 lanes; ten minutes
+cargo xtask campaign lanes      all tests of the service and the store with customers in 4 lanes; half an hour
 cargo xtask campaign servers    routes, lists, lives, guides, races and the contract with those lanes on 2 and on 3 servers; half an hour
 cargo xtask bench billing   how fast invoices go out when everybody is due at once; options: --profile, --output as above,
     --customers N     how many are due (10,000), with 100 events each

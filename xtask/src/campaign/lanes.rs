@@ -1,4 +1,5 @@
-//! `cargo xtask campaign lanes`: all tests of the store and of the service with customers in several lanes. `cargo xtask campaign servers`: those
+//! `cargo xtask campaign lanes`: all tests of the store and of the service with customers in several lanes, but for
+//! those of the store that look at the tables of one (`TestStore::in_one_lane`). `cargo xtask campaign servers`: those
 //! that look at nothing past the service with the lanes on two and on three servers.
 
 use crate::ci::{with_lanes, with_servers};

@@ -65,6 +65,15 @@ impl TestStore {
         Self::with_lanes(lanes.unwrap_or(1))
     }
 
+    /// A store with nothing in it and one lane, whatever the environment says: for tests that look at the tables of one, or at how many
+    /// statements it takes to ask one.
+    ///
+    /// # Panics
+    /// As [`TestStore::new`].
+    pub fn in_one_lane() -> Self {
+        Self::with_lanes(1)
+    }
+
     /// A store whose customers are divided into lanes. In each of several the service works as a role that has no rights on any
     /// other. Several are on the Citus cluster of `BILLING_TEST_CLUSTER`, if that names one, or on as many servers as
     /// `BILLING_TEST_SERVERS` says: there, as the service itself.

@@ -28,7 +28,7 @@ pub struct World {
 impl World {
     /// Customers with a subscription each, since three days ago off the hour, under one alert about everybody's calls.
     pub fn new(count: usize, threshold: &str) -> Self {
-        let store = TestStore::new();
+        let store = TestStore::in_one_lane();
         let ids = &mut Ids::new(1);
         let organization = ids.next();
         let began = OffsetDateTime::now_utc().replace_time(time::Time::MIDNIGHT) - Duration::days(3);

@@ -44,7 +44,7 @@ fn measures() -> Vec<Measure> {
 
 #[test]
 fn what_was_seen_can_be_counted_again() {
-    let store = TestStore::new();
+    let store = TestStore::in_one_lane();
     let seed = RefCell::new(0_u32);
     let law = |batches: Vec<Vec<Event>>| {
         let world = World::new(&store, seed.replace_with(|seed| *seed + 1) + 1);
@@ -77,7 +77,7 @@ fn what_was_seen_can_be_counted_again() {
 fn a_reading_beside_writers_says_which_events_it_saw() {
     const WRITERS: usize = 3;
     const EVENTS_EACH: usize = 120;
-    let store = TestStore::new();
+    let store = TestStore::in_one_lane();
     let world = World::new(&store, 1);
     let now = datetime!(2024-02-29 12:30 UTC);
     world.set_clock(now);

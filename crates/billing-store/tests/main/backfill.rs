@@ -29,7 +29,7 @@ struct World {
 
 impl World {
     fn new() -> Self {
-        let world = Self { store: TestStore::new(), organization: Ids::new(1).next() };
+        let world = Self { store: TestStore::in_one_lane(), organization: Ids::new(1).next() };
         world.catalog(|tx| {
             tx.organizations().insert(&build::organization(world.organization, START))?;
             CUSTOMERS.iter().try_for_each(|id| tx.customers().insert(&build::customer(world.organization, id, START)))

@@ -46,7 +46,7 @@ pub fn sleeping(url: &str) -> i64 {
 
 #[test]
 fn a_query_is_sent_once() {
-    let store = TestStore::new();
+    let store = TestStore::in_one_lane();
     let world = World::new(&store, 1);
     let noon = datetime!(2024-03-01 12:00 UTC);
     let day = Period::new(noon - Duration::DAY, noon).expect("a day");

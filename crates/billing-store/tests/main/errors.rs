@@ -42,7 +42,7 @@ fn an_unreachable_database_is_unavailable() {
 
 #[test]
 fn a_full_pool_says_so_in_time() {
-    let test = TestStore::new();
+    let test = TestStore::in_one_lane();
     let store = PgStore::connect(test.url(), 1).expect("connected");
     let organization = organization(&store, 1);
     let scope = Scope::Organization(organization);
@@ -59,7 +59,7 @@ fn a_full_pool_says_so_in_time() {
 
 #[test]
 fn a_lock_that_is_held_too_long_is_a_lock_timeout() {
-    let store = TestStore::new();
+    let store = TestStore::in_one_lane();
     let organization = organization(&store, 1);
     let scope = Scope::Customer(organization, key(organization, "acme"));
     let other = Scope::Customer(organization, key(organization, "other"));
@@ -75,7 +75,7 @@ fn a_lock_that_is_held_too_long_is_a_lock_timeout() {
 
 #[test]
 fn reading_transactions_cannot_write() {
-    let store = TestStore::new();
+    let store = TestStore::in_one_lane();
     let organization = organization(&store, 1);
     let scope = Scope::Organization(organization);
     let refused = run(&store, &scope, |tx| {
@@ -86,7 +86,7 @@ fn reading_transactions_cannot_write() {
 
 #[test]
 fn a_null_character_is_the_callers_fault() {
-    let store = TestStore::new();
+    let store = TestStore::in_one_lane();
     let organization = organization(&store, 1);
     let scope = Scope::Organization(organization);
     let refused = run(&store, &scope, |tx| tx.invoices().find_by_number("a\0b").map(drop));
@@ -95,7 +95,7 @@ fn a_null_character_is_the_callers_fault() {
 
 #[test]
 fn a_failed_statement_is_never_committed_over() {
-    let store = TestStore::new();
+    let store = TestStore::in_one_lane();
     let organization = organization(&store, 1);
     let customer = build::customer(organization, "acme", time::OffsetDateTime::UNIX_EPOCH);
     let scope = Scope::Customer(organization, customer.key);
@@ -110,7 +110,7 @@ fn a_failed_statement_is_never_committed_over() {
 
 #[test]
 fn dead_connections_are_replaced() {
-    let test = TestStore::new();
+    let test = TestStore::in_one_lane();
     let store = PgStore::connect(test.url(), 3).expect("connected");
     let organization = organization(&store, 1);
     let scope = Scope::Customer(organization, key(organization, "acme"));
@@ -140,7 +140,7 @@ fn dead_connections_are_replaced() {
 
 #[test]
 fn deadlocks_are_run_again() {
-    let store = TestStore::new();
+    let store = TestStore::in_one_lane();
     let (a, b) = (organization(&store, 1), organization(&store, 2));
     let both_hold_one = Barrier::new(2);
     // Two catalogues' transactions lock each other's rows in the opposite order, through a second statement of the

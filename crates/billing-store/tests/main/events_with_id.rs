@@ -24,7 +24,7 @@ struct PlanLine {
 #[test]
 fn an_id_is_looked_up_by_the_index_of_each_month() {
     listen_to_statements();
-    let store = TestStore::new();
+    let store = TestStore::in_one_lane();
     let world = World::new(&store, 1);
     let month = |n: i64| NOW - Duration::days(30 * (n % 3));
     let sent = |n: i64| build::event(&format!("c{n}"), "call", if n % 2 == 0 { "same" } else { "other" }, month(n));

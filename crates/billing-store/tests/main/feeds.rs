@@ -25,7 +25,7 @@ struct World {
 
 impl World {
     fn new() -> Self {
-        Self::in_store(TestStore::new())
+        Self::in_store(TestStore::in_one_lane())
     }
 
     fn in_store(store: TestStore) -> Self {
@@ -307,7 +307,7 @@ fn messages_of_several_lanes_are_placed_once() {
 fn what_was_begun_to_be_dropped_is_dropped() {
     let long_ago = OffsetDateTime::UNIX_EPOCH;
     for lanes in [1, 4] {
-        let world = World::in_store(if lanes == 1 { TestStore::new() } else { TestStore::with_lanes(lanes) });
+        let world = World::in_store(TestStore::with_lanes(lanes));
         ["a", "b", "c", "d", "e"].iter().for_each(|name| world.create(name));
         world.place();
         let all = world.read(0, 100);

@@ -37,7 +37,7 @@ fn event(id: usize, time: Time) -> Event {
 
 #[test]
 fn an_hour_is_open_until_a_later_one_begins() {
-    let store = TestStore::new();
+    let store = TestStore::in_one_lane();
     let world = World::new(&store, 1);
     let metric = world.new_metric(Measure::Counter(Aggregation::Count));
     #[rustfmt::skip]
@@ -91,7 +91,7 @@ fn assert_counted(world: &World<'_>, metrics: &[Metric], events: &[Event], why: 
 
 #[test]
 fn every_aggregation_goes_on_where_it_stopped() {
-    let store = TestStore::new();
+    let store = TestStore::in_one_lane();
     let world = World::new(&store, 1);
     let metrics = metrics_of_every_aggregation(&world);
     world.set_clock(datetime!(2024-02-29 12:30 UTC));
@@ -120,7 +120,7 @@ fn told(store: &TestStore, deltas: &str) -> Vec<String> {
 
 #[test]
 fn gains_are_lists_up_to_the_last_figure_that_is_needed() {
-    let store = TestStore::new();
+    let store = TestStore::in_one_lane();
     #[rustfmt::skip]
     let cases = [
         // delta,                                  what SQL tells,             why
@@ -180,7 +180,7 @@ fn delta() -> impl Strategy<Value = (String, String)> {
 
 #[test]
 fn sql_tells_of_deltas_what_the_program_knows() {
-    let store = TestStore::new();
+    let store = TestStore::in_one_lane();
     let law = |deltas: Vec<(String, String)>| {
         let text = |json: &str| json.replace('\'', "''");
         let rows: Vec<String> = deltas
@@ -213,7 +213,7 @@ fn sql_tells_of_deltas_what_the_program_knows() {
 
 #[test]
 fn what_is_filled_in_is_not_counted_in_the_hot_bucket_too() {
-    let store = TestStore::new();
+    let store = TestStore::in_one_lane();
     let world = World::new(&store, 1);
     world.set_clock(at(time!(12:30)));
     let send = |id, time| store.ingest(world.organization, &[event(id, time)], Window::Open).expect("taken in");
@@ -232,7 +232,7 @@ fn what_is_filled_in_is_not_counted_in_the_hot_bucket_too() {
 
 #[test]
 fn what_a_process_remembers_of_an_hour_is_never_trusted() {
-    let store = TestStore::new();
+    let store = TestStore::in_one_lane();
     let world = World::new(&store, 1);
     world.new_metric(Measure::Counter(Aggregation::Count));
     world.set_clock(at(time!(12:30)));
@@ -275,7 +275,7 @@ fn what_a_process_remembers_of_an_hour_is_never_trusted() {
 #[test]
 fn a_hot_bucket_is_not_read_again() {
     count_statements();
-    let store = TestStore::new();
+    let store = TestStore::in_one_lane();
     let world = World::new(&store, 1);
     world.new_metric(Measure::Counter(Aggregation::Count));
     world.set_clock(at(time!(12:30)));

@@ -10,7 +10,7 @@ use crate::sql::{execute, query};
 
 /// A store with an organization, a customer, an invoice of two lines with a payment, a credit and a billing record.
 fn furnished() -> TestStore {
-    let store = TestStore::new();
+    let store = TestStore::in_one_lane();
     let mut ids = Ids::new(1);
     let organization: OrganizationId = ids.next();
     let as_store: &dyn Store = &*store;

@@ -26,7 +26,7 @@ fn send(store: &TestStore, world: &World, events: &[Event]) -> (usize, usize) {
 
 #[test]
 fn what_is_sent_again_counts_once_on_either_path() {
-    let store = TestStore::new();
+    let store = TestStore::in_one_lane();
     let world = World::new(&store, 1);
     world.new_metric(Measure::Counter(Aggregation::Count));
     world.set_clock(NOW);

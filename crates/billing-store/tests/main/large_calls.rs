@@ -26,7 +26,7 @@ fn sized(customer: &str, id: usize, bytes: usize) -> Event {
 
 #[test]
 fn as_much_as_a_call_may_hold_is_taken_in_company_too() {
-    let store = TestStore::new();
+    let store = TestStore::in_one_lane();
     let [world, _] = in_company(&store);
     // One customer, and so one writer, whose room is less than this.
     let events: Vec<Event> = (0..1_250).map(|id| sized("acme", id, 8_000)).collect();
@@ -36,7 +36,7 @@ fn as_much_as_a_call_may_hold_is_taken_in_company_too() {
 #[test]
 fn the_first_event_of_an_id_is_stored_however_far_the_second_is_behind() {
     const CALLERS: usize = 8;
-    let store = TestStore::new();
+    let store = TestStore::in_one_lane();
     let organizations = in_company(&store).map(|world| world.organization);
     let call = |caller: usize| {
         let customer = format!("customer-{caller}");

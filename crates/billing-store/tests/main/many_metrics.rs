@@ -57,7 +57,7 @@ fn a_transaction_writes_a_bounded_number_of_rows() {
         (1_000,    1_000,     "each of another customer, stored by all writers"),
     ];
     for (events, customers, why) in cases {
-        let store = TestStore::new();
+        let store = TestStore::in_one_lane();
         let world = World::new(&store, 1);
         count_many(&world);
         let outcomes = store.ingest(world.organization, &hourly(events, customers), Window::Open).expect("taken in");
@@ -73,7 +73,7 @@ fn a_transaction_writes_a_bounded_number_of_rows() {
 
 #[test]
 fn hours_that_close_at_once_are_closed_in_several_transactions() {
-    let store = TestStore::new();
+    let store = TestStore::in_one_lane();
     let world = World::new(&store, 1);
     count_many(&world);
     let now = time::OffsetDateTime::now_utc();
@@ -94,7 +94,7 @@ fn hours_that_close_at_once_are_closed_in_several_transactions() {
 
 #[test]
 fn nobody_waits_for_key_ranges_while_a_month_is_made() {
-    let store = TestStore::new();
+    let store = TestStore::in_one_lane();
     let world = World::new(&store, 1);
     world.new_metric(Measure::Counter(Aggregation::Count));
     let mut other = connect(store.url());
@@ -121,7 +121,7 @@ fn nobody_waits_for_key_ranges_while_a_month_is_made() {
 
 #[test]
 fn a_name_is_noted_before_any_key_range_is_held() {
-    let store = TestStore::new();
+    let store = TestStore::in_one_lane();
     let world = World::new(&store, 1);
     let mut other = connect(store.url());
     let sql = format!(
@@ -146,7 +146,7 @@ fn a_name_is_noted_before_any_key_range_is_held() {
 
 #[test]
 fn months_are_made_before_anybody_needs_them() {
-    let store = TestStore::new();
+    let store = TestStore::in_one_lane();
     let world = World::new(&store, 1);
     let partitions = || {
         query(

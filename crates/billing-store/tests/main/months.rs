@@ -32,7 +32,7 @@ fn wait_until_january_is_waited_for(url: &str) {
 /// A statement is planned once for each connection, with all months in it. One that is made in the middle of that is in the next plan.
 #[test]
 fn a_month_that_is_made_while_a_reading_is_planned_is_read_from_then_on() {
-    let test = TestStore::new();
+    let test = TestStore::in_one_lane();
     let world = World::new(&test, 1);
     let metric = world.new_metric(Measure::Counter(Aggregation::Count));
     let unique = world.new_metric(Measure::Counter(Aggregation::Unique { property_name: "env".to_owned() }));
@@ -75,7 +75,7 @@ fn a_month_that_is_made_while_a_reading_is_planned_is_read_from_then_on() {
 /// Somebody may be planning without a new month, and would miss what is stored in it. So nothing is, until they have ended.
 #[test]
 fn nothing_is_stored_in_a_new_month_while_somebody_may_read_without_it() {
-    let test = TestStore::new();
+    let test = TestStore::in_one_lane();
     let world = World::new(&test, 1);
     let mut reader = connect(test.url());
     reader.batch_execute("BEGIN; SELECT FROM events").expect("read");

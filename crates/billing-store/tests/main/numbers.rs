@@ -10,7 +10,7 @@ use crate::sql::{execute, query};
 
 /// A store with an organization that has issued an invoice to a customer.
 fn furnished(ids: &mut Ids) -> (TestStore, Customer) {
-    let store = TestStore::new();
+    let store = TestStore::in_one_lane();
     let organization: OrganizationId = ids.next();
     let as_store: &dyn Store = &*store;
     let made = as_store.run_for(&Scope::Catalog(organization), |tx, now| {

@@ -260,7 +260,7 @@ fn migrates_once_when_several_try() {
 
 #[test]
 fn is_ready_when_migrated() {
-    TestStore::new().ping().expect("ready");
+    TestStore::in_one_lane().ping().expect("ready");
     let database = empty_database();
     PgStore::migrate(database.url()).expect("up");
     let store = PgStore::connect(database.url(), 1).expect("connected");
@@ -270,7 +270,7 @@ fn is_ready_when_migrated() {
 
 #[test]
 fn every_foreign_key_is_indexed() {
-    let store = TestStore::new();
+    let store = TestStore::in_one_lane();
     assert_none(
         &store,
         "foreign keys without an index that starts with their columns",
@@ -285,7 +285,7 @@ fn every_foreign_key_is_indexed() {
 
 #[test]
 fn what_customers_own_can_be_sent_elsewhere() {
-    let store = TestStore::new();
+    let store = TestStore::in_one_lane();
     execute(store.url(), "SELECT create_events_partition('2024-02-01 00:00+00')").expect("made");
     assert_none(
         &store,
@@ -301,7 +301,7 @@ fn what_customers_own_can_be_sent_elsewhere() {
 
 #[test]
 fn every_table_and_function_has_a_comment() {
-    let store = TestStore::new();
+    let store = TestStore::in_one_lane();
     assert_none(
         &store,
         "tables and functions without a comment",
@@ -317,7 +317,7 @@ fn every_table_and_function_has_a_comment() {
 
 #[test]
 fn every_table_is_of_a_known_kind() {
-    let store = TestStore::new();
+    let store = TestStore::in_one_lane();
     let with_customer_key = query(
         store.url(),
         "SELECT relname::text AS value FROM pg_class JOIN pg_attribute ON attrelid = pg_class.oid
@@ -338,7 +338,7 @@ fn keys(store: &TestStore, kind: &'static str) -> Vec<(String, String)> {
 
 #[test]
 fn what_customers_own_lives_under_their_key() {
-    let store = TestStore::new();
+    let store = TestStore::in_one_lane();
     let primary = keys(
         &store,
         "SELECT conrelid::regclass || ' ' || attname AS value FROM pg_constraint
@@ -389,7 +389,7 @@ fn what_customers_own_lives_under_their_key() {
 
 #[test]
 fn every_unique_constraint_has_a_meaning() {
-    let store = TestStore::new();
+    let store = TestStore::in_one_lane();
     let constraints = query(
         store.url(),
         "SELECT conname::text AS value FROM pg_constraint
@@ -406,7 +406,7 @@ fn every_unique_constraint_has_a_meaning() {
 
 #[test]
 fn diesel_sees_the_tables_as_they_are() {
-    let store = TestStore::new();
+    let store = TestStore::in_one_lane();
     let live = query(
         store.url(),
         "SELECT relname || '.' || attname AS value FROM pg_class
@@ -420,7 +420,7 @@ fn diesel_sees_the_tables_as_they_are() {
 
 #[test]
 fn numbers_have_no_limited_precision_and_times_have_a_zone() {
-    let store = TestStore::new();
+    let store = TestStore::in_one_lane();
     assert_none(
         &store,
         "columns of the wrong type",
@@ -435,7 +435,7 @@ fn numbers_have_no_limited_precision_and_times_have_a_zone() {
 #[test]
 fn refuses_to_serve_without_durability_or_indexes() {
     // The throw-away cluster of the tests has fsync off.
-    let store = TestStore::new();
+    let store = TestStore::in_one_lane();
     let error = store.check_durability().expect_err("not durable").to_string();
     assert!(error.contains("fsync"), "{error}");
     execute(store.url(), "SELECT create_events_partition('2024-02-01 00:00+00')").expect("made");

@@ -26,7 +26,7 @@ fn events(ids: std::ops::Range<usize>) -> Vec<Event> {
 
 #[test]
 fn what_was_filled_or_changed_is_planned_anew() {
-    let store = TestStore::new();
+    let store = TestStore::in_one_lane();
     let world = World::new(&store, 1);
     for _ in 0..3 {
         world.new_metric(Measure::Counter(Aggregation::Count));
@@ -82,7 +82,7 @@ fn what_was_filled_or_changed_is_planned_anew() {
 
 #[test]
 fn hot_tables_and_months_have_settings_of_their_own() {
-    let store = TestStore::new();
+    let store = TestStore::in_one_lane();
     execute(store.url(), "SELECT create_events_partition('2024-02-01 00:00+00')").expect("made");
     let without = query(
         store.url(),

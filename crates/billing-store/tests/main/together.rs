@@ -45,7 +45,7 @@ impl World {
 
     /// [`World::new`] with a subscription for each of some filters.
     fn with(filters: &[SubscriptionFilters]) -> Self {
-        let store = TestStore::new();
+        let store = TestStore::in_one_lane();
         let ids = &mut Ids::new(1);
         let organization = ids.next();
         let opened = start() - Duration::days(20);

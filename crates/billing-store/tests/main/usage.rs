@@ -260,7 +260,7 @@ impl<'s> World<'s> {
 
 #[test]
 fn agrees_with_the_fold() {
-    let store = TestStore::new();
+    let store = TestStore::in_one_lane();
     let seed = RefCell::new(0_u32);
     let used = [filters(&[("env", "a")]), filters(&[("env", "1"), ("region", "b")])];
     let never_used = filters(&[("region", "1")]);
@@ -315,7 +315,7 @@ fn agrees_with_the_fold() {
 
 #[test]
 fn what_no_roll_up_tells_is_read_once_while_nothing_is_added() {
-    let store = TestStore::new();
+    let store = TestStore::in_one_lane();
     let world = World::new(&store, 1);
     let text = |place: usize| format!(r#"{{"amount": {place}, "env": "{}"}}"#, place % 3);
     let event = |id: usize, time: OffsetDateTime| Event {
