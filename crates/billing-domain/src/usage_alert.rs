@@ -146,6 +146,11 @@ impl AlertHeadroom {
     pub fn new(until_arrivals: BTreeMap<String, u64>, (from, until): (OffsetDateTime, OffsetDateTime)) -> Self {
         Self { until_arrivals, from, until }
     }
+
+    /// Whether it is about every event that is stored by now: whatever the figures look at, no alert fires before its end.
+    fn is_of_all(&self) -> bool {
+        self.until_arrivals.values().all(|until| *until > 0)
+    }
 }
 
 /// What a look at a customer's figures came to, besides what it told.
@@ -156,6 +161,13 @@ pub struct AlertOutlook {
     pub headroom: Option<AlertHeadroom>,
     /// Whether a threshold is reached by events that are dated ahead, and will be without another one.
     pub is_reached_ahead: bool,
+}
+
+impl AlertOutlook {
+    /// Until when no event that is stored by now makes an alert fire, whenever it is dated; `None`: any may.
+    pub fn quiet_until(&self) -> Option<OffsetDateTime> {
+        self.headroom.as_ref().filter(|headroom| headroom.is_of_all()).map(|headroom| headroom.until)
+    }
 }
 
 /// When a customer's figures are to be looked at again though nothing else happens: events that are dated ahead count from then on.

@@ -119,7 +119,7 @@ fn look_at(
         found.remove(&customer);
         let outlook = evaluate_usage_alerts(tx, (customer, since), known, now)?;
         let later = match may_lie_ahead || outlook.is_reached_ahead {
-            true => find_later_look(tx, (customer, since), now)?,
+            true => find_later_look(tx, (customer, since), &outlook, now)?,
             false => None,
         };
         found.insert(customer, (outlook.headroom, later));

@@ -10,7 +10,7 @@ use crate::error::Error;
 use crate::id::CustomerKey;
 use crate::period::MICROSECOND;
 use crate::store::Transaction;
-use crate::usage_alert::{AlertKind, LaterLook};
+use crate::usage_alert::{AlertKind, AlertOutlook, LaterLook};
 
 /// Intervals begin at whole quarters of an hour; one that a change of what runs has begun in between marks the customer by itself.
 const QUARTER: Duration = Duration::minutes(15);
@@ -18,12 +18,14 @@ const QUARTER: Duration = Duration::minutes(15);
 /// When the figures are to be looked at again behind a look at `now`, so that no alert is missed; `None`: no event is to come. That look was
 /// also about the interval that ran at `since`: what began to count long after it, when no other look was (a clock went on by months, no
 /// process ran), may lie in another one, and is due at once. What happens at `now` itself is not spent yet: a draft goes up to its instant.
+/// What counts before the headroom ends that the look has found for all events needs no other look.
 ///
 /// # Errors
 /// Those of the store.
 pub fn find_later_look(
     tx: &mut dyn Transaction,
     (customer, since): (CustomerKey, Option<OffsetDateTime>),
+    outlook: &AlertOutlook,
     now: OffsetDateTime,
 ) -> Result<Option<LaterLook>, Error> {
     let customer = match tx.customers().get(customer) {
@@ -35,8 +37,12 @@ pub fn find_later_look(
     if !alerts.iter().any(|alert| alert.kind != AlertKind::CreditBalance && alert.may_concern(&customer.id)) {
         return Ok(None);
     }
-    let seen_to = since.map_or(now, |since| now.min(end_of_quarter(since))) - MICROSECOND;
-    let next = tx.events().next_after(customer.key, seen_to)?;
+    let seen_to = match (since.map(end_of_quarter), outlook.quiet_until()) {
+        (Some(passed), _) if passed < now => passed,
+        (_, Some(quiet_until)) => quiet_until,
+        _ => now,
+    };
+    let next = tx.events().next_after(customer.key, seen_to - MICROSECOND)?;
     let due = next.map(|next| if next == now { now + MICROSECOND } else { next });
     Ok(due.map(|at| LaterLook::new(at, customer.test_clock.is_some())))
 }

@@ -45,7 +45,7 @@ fn look_at(store: &PgStore, marked: Vec<MarkedCustomer>) -> Vec<MarkedCustomer> 
         let outcomes = store.run_each(one.organization, &[one.customer], &mut |tx, customer, now| {
             let outlook = evaluate_usage_alerts(tx, (customer, since), &mut known, now)?;
             if may_lie_ahead || outlook.is_reached_ahead {
-                one.later = find_later_look(tx, (customer, since), now)?;
+                one.later = find_later_look(tx, (customer, since), &outlook, now)?;
             }
             one.headroom = outlook.headroom;
             Ok(())

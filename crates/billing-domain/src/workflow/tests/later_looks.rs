@@ -10,7 +10,7 @@ use crate::metric::Metric;
 use crate::period::{Interval, IntervalUnit, PlanDuration};
 use crate::store::{AlertQueue, MarkedCustomer, Scope, Store, Transaction};
 use crate::testing::world::{World, component, decimal, subscription, tiers, version};
-use crate::usage_alert::{AlertKind, AlertUnit, Firing, UsageAlert};
+use crate::usage_alert::{AlertKind, AlertOutlook, AlertUnit, Firing, UsageAlert};
 use crate::workflow::{
     CorrectEvents, CreateUsageAlert, EventChange, NewComponent, WantedCorrection, correct_events, create_usage_alert,
     evaluate_usage_alerts, find_later_look,
@@ -80,7 +80,7 @@ impl Setting {
         let look = |tx: &mut dyn Transaction, now| {
             let outlook = evaluate_usage_alerts(tx, (one.customer, since), &mut known, now)?;
             match may_lie_ahead || outlook.is_reached_ahead {
-                true => find_later_look(tx, (one.customer, since), now),
+                true => find_later_look(tx, (one.customer, since), &outlook, now),
                 false => Ok(None),
             }
         };
@@ -195,8 +195,11 @@ fn intervals_that_have_passed_meanwhile_are_looked_at_too() {
 fn where_no_alert_looks_at_events_nothing_is_due() {
     let setting = Setting::new(None, IntervalUnit::Day);
     setting.call(in_hours(1));
-    let later =
-        |since| setting.world.on("acme", |tx, now| find_later_look(tx, (setting.world.key("acme"), since), now));
+    let (key, nothing_known) = (setting.world.key("acme"), AlertOutlook::default());
+    let later = |since| {
+        let find = |tx: &mut dyn Transaction, now| find_later_look(tx, (key, since), &nothing_known, now);
+        setting.world.on("acme", find)
+    };
     assert_eq!(later(None), Ok(None), "there is no alert");
     setting.alert(AlertKind::CreditBalance, "1");
     assert_eq!(later(None), Ok(None), "no event draws on credits");
@@ -209,4 +212,25 @@ fn where_no_alert_looks_at_events_nothing_is_due() {
         Some(NOW + Duration::MICROSECOND),
         "not again at once"
     );
+}
+
+/// Whoever's clock is wrong by an hour sends nothing but what is dated ahead.
+#[test]
+fn what_lies_ahead_within_headroom_is_not_looked_at_one_by_one() {
+    let setting = Setting::new(None, IntervalUnit::Day);
+    let alert = setting.alert(AlertKind::MetricUsage, "100");
+    for minute in 0..60 {
+        setting.call(NOW + Duration::minutes(minute));
+    }
+    assert!(setting.go_on_to(NOW) > 0);
+    // Behind the end of the headroom, which is that of the day.
+    setting.call(TOMORROW);
+    assert!(setting.go_on_to(NOW) > 0);
+    let before = TOMORROW - Duration::MICROSECOND;
+    assert_eq!(setting.go_on_to(before), 0, "nothing of it can reach the threshold");
+    assert!(setting.go_on_to(TOMORROW) > 0, "it counts for another interval");
+    (0..99).for_each(|_| setting.call(in_hours(15)));
+    setting.go_on_to(TOMORROW);
+    setting.go_on_to(in_hours(15));
+    assert!(setting.is_told_for(&alert, TOMORROW) && !setting.is_told_for(&alert, TODAY));
 }
