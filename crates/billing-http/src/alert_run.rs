@@ -110,18 +110,15 @@ fn look_at(
     marked: Vec<MarkedCustomer>,
     known: &mut BTreeSet<Firing>,
 ) -> Result<bool, Error> {
-    let asked: BTreeMap<_, _> = marked.iter().map(|one| (one.customer, (one.since, one.may_lie_ahead))).collect();
+    let asked: BTreeMap<_, _> = marked.iter().map(|one| (one.customer, one)).collect();
     let customers: Vec<_> = marked.iter().map(|one| one.customer).collect();
     let mut found = BTreeMap::new();
     let outcomes = backend.run_each(organization, &customers, &mut |tx, customer, now| {
-        let (since, may_lie_ahead) = asked.get(&customer).copied().unwrap_or_default();
         // It may be done again: what came of it last is what is committed.
         found.remove(&customer);
-        let outlook = evaluate_usage_alerts(tx, (customer, since), known, now)?;
-        let later = match may_lie_ahead || outlook.is_reached_ahead {
-            true => find_later_look(tx, (customer, since), &outlook, now)?,
-            false => None,
-        };
+        let one = asked[&customer];
+        let outlook = evaluate_usage_alerts(tx, (customer, one.since), known, now)?;
+        let later = find_later_look(tx, one, &outlook, now)?;
         found.insert(customer, (outlook.headroom, later));
         Ok(())
     });

@@ -7,16 +7,15 @@
 use time::{Duration, OffsetDateTime};
 
 use crate::error::Error;
-use crate::id::CustomerKey;
 use crate::period::MICROSECOND;
-use crate::store::Transaction;
+use crate::store::{MarkedCustomer, Transaction};
 use crate::usage_alert::{AlertKind, AlertOutlook, LaterLook};
 
 /// Intervals begin at whole quarters of an hour; one that a change of what runs has begun in between marks the customer by itself.
 const QUARTER: Duration = Duration::minutes(15);
 
-/// When the figures are to be looked at again behind a look at `now`, so that no alert is missed; `None`: no event is to come. That look was
-/// also about the interval that ran at `since`: what began to count long after it, when no other look was (a clock went on by months, no
+/// When the figures are to be looked at again behind a look at `now`, so that no alert is missed; `None`: no event is to come. None is
+/// asked for where nothing says that some lie ahead. That look was also about the interval that ran at the mark's `since`: what began to count long after it, when no other look was (a clock went on by months, no
 /// process ran), may lie in another one, and is due at once. What happens at `now` itself is not spent yet: a draft goes up to its instant.
 /// What counts before the headroom ends that the look has found for all events needs no other look.
 ///
@@ -24,11 +23,14 @@ const QUARTER: Duration = Duration::minutes(15);
 /// Those of the store.
 pub fn find_later_look(
     tx: &mut dyn Transaction,
-    (customer, since): (CustomerKey, Option<OffsetDateTime>),
+    marked: &MarkedCustomer,
     outlook: &AlertOutlook,
     now: OffsetDateTime,
 ) -> Result<Option<LaterLook>, Error> {
-    let customer = match tx.customers().get(customer) {
+    if !marked.may_lie_ahead && !outlook.is_reached_ahead {
+        return Ok(None);
+    }
+    let customer = match tx.customers().get(marked.customer) {
         // Whoever makes them has them looked at.
         Err(Error::NotFound(_)) => return Ok(None),
         found => found?,
@@ -37,7 +39,7 @@ pub fn find_later_look(
     if !alerts.iter().any(|alert| alert.kind != AlertKind::CreditBalance && alert.may_concern(&customer.id)) {
         return Ok(None);
     }
-    let seen_to = match (since.map(end_of_quarter), outlook.quiet_until()) {
+    let seen_to = match (marked.since.map(end_of_quarter), outlook.quiet_until()) {
         (Some(passed), _) if passed < now => passed,
         (_, Some(quiet_until)) => quiet_until,
         _ => now,

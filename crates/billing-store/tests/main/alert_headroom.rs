@@ -41,12 +41,10 @@ fn send(store: &PgStore, world: &World, name: &str, id: &str, time: OffsetDateTi
 fn look_at(store: &PgStore, marked: Vec<MarkedCustomer>) -> Vec<MarkedCustomer> {
     let mut seen = Vec::new();
     for mut one in marked {
-        let (mut known, since, may_lie_ahead) = (BTreeSet::new(), one.since, one.may_lie_ahead);
+        let (mut known, marked) = (BTreeSet::new(), one.clone());
         let outcomes = store.run_each(one.organization, &[one.customer], &mut |tx, customer, now| {
-            let outlook = evaluate_usage_alerts(tx, (customer, since), &mut known, now)?;
-            if may_lie_ahead || outlook.is_reached_ahead {
-                one.later = find_later_look(tx, (customer, since), &outlook, now)?;
-            }
+            let outlook = evaluate_usage_alerts(tx, (customer, marked.since), &mut known, now)?;
+            one.later = find_later_look(tx, &marked, &outlook, now)?;
             one.headroom = outlook.headroom;
             Ok(())
         });

@@ -76,13 +76,9 @@ impl Setting {
     fn look_at(&self, one: &mut MarkedCustomer) {
         let store: &dyn Store = &self.world.store;
         let mut known = BTreeSet::new();
-        let (since, may_lie_ahead) = (one.since, one.may_lie_ahead);
         let look = |tx: &mut dyn Transaction, now| {
-            let outlook = evaluate_usage_alerts(tx, (one.customer, since), &mut known, now)?;
-            match may_lie_ahead || outlook.is_reached_ahead {
-                true => find_later_look(tx, (one.customer, since), &outlook, now),
-                false => Ok(None),
-            }
+            let outlook = evaluate_usage_alerts(tx, (one.customer, one.since), &mut known, now)?;
+            find_later_look(tx, one, &outlook, now)
         };
         one.later = store.run_for(&Scope::Customer(one.organization, one.customer), look).expect("looked at");
     }
@@ -197,7 +193,9 @@ fn where_no_alert_looks_at_events_nothing_is_due() {
     setting.call(in_hours(1));
     let (key, nothing_known) = (setting.world.key("acme"), AlertOutlook::default());
     let later = |since| {
-        let find = |tx: &mut dyn Transaction, now| find_later_look(tx, (key, since), &nothing_known, now);
+        let mut marked = MarkedCustomer::new((setting.world.organization, key), since, vec![0]);
+        marked.may_lie_ahead = true;
+        let find = |tx: &mut dyn Transaction, now| find_later_look(tx, &marked, &nothing_known, now);
         setting.world.on("acme", find)
     };
     assert_eq!(later(None), Ok(None), "there is no alert");
