@@ -55,6 +55,8 @@ cargo xtask bench usage   usage of many days that no roll-up tells, from the eve
 cargo xtask bench alerts  what usage alerts about 1,000 customers cost whoever sends events, in turns with and without them, and how
     soon they are told; options: --seconds, --profile, --output
 cargo xtask bench lanes   what calls take of the processors with customers in 1, 4 and 16 lanes, and on 2 and 3 servers; options as before
+cargo xtask bench revisions FOLDER  calls and events beside the billing-http of another revision, which is in the folder, in turns; twelve
+    minutes; options: --seconds, --matching, --profile, --output
 cargo xtask bench console how long each page of the console takes with 1,000 customers and with 100,000, who have 10,000,000 events; ten minutes,
     8 GB of disk; options: --profile, --output";
 
@@ -83,6 +85,7 @@ fn run(arguments: &[String]) -> anyhow::Result<()> {
         ["bench", "alerts", ref options @ ..] => bench::alerts::run(options),
         ["bench", "console", ref options @ ..] => bench::console::run(options),
         ["bench", "lanes", ref options @ ..] => bench::lanes::run(options),
+        ["bench", "revisions", folder, ref options @ ..] => bench::revisions::run(folder, options),
         ["bench", "usage", ref options @ ..] => bench::usage::run(options),
         ["bench", "many-metrics", ref options @ ..] => bench::many_metrics::run(options),
         ["bench", ref options @ ..] => bench::run(options),

@@ -1,6 +1,7 @@
 //! "May this customer use this metric now?", with ever more events behind the answer.
 
 use std::cell::Cell;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -48,7 +49,7 @@ struct Asked {
 type LookUp<'s> = Beside<'s, (f64, Latency)>;
 
 /// Runs every combination.
-pub fn run(stage: &Stage, options: &Options, report: &mut Report) -> anyhow::Result<()> {
+pub fn run(stage: &Stage, baseline: SocketAddr, options: &Options, report: &mut Report) -> anyhow::Result<()> {
     let metric = text(&create(stage, "/api/metrics/", &json!({"event_name": "asked"}))?, "metric_id")?;
     let plan = json!({
         "plan_name": "Asked", "plan_duration": "monthly",
@@ -62,7 +63,7 @@ pub fn run(stage: &Stage, options: &Options, report: &mut Report) -> anyhow::Res
 
     let look_up_rate = Cell::new(f64::INFINITY);
     let look_up = |meanwhile| {
-        let look_up = || measure_get(stage.baseline.addr, options.spans().half(), &[LOOK_UP.to_owned()]);
+        let look_up = || measure_get(baseline, options.spans().half(), &[LOOK_UP.to_owned()]);
         let (fast, moderate) = with_ingestion(stage, meanwhile, look_up)?;
         look_up_rate.set(fast.rate());
         Ok((fast.rate(), Latency::of(&moderate)))

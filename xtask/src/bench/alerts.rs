@@ -40,7 +40,7 @@ pub fn run(arguments: &[&str]) -> anyhow::Result<()> {
     for (size, clients) in LOADS {
         let (mut without, mut with, mut lags, mut looked_at) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         for turn in 0..=TURNS {
-            without.push(track(&stage, &options, size, clients)?);
+            without.push(track(&stage, &options, (size, clients), 1)?);
             if turn == TURNS {
                 break;
             }
@@ -155,9 +155,14 @@ fn wait_until_looked_at(stage: &Stage) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Sends as many events as are taken, evenly over the customers.
-pub(super) fn track(stage: &Stage, options: &Options, size: u64, clients: usize) -> anyhow::Result<Worked> {
-    let batch = Batch::new(size, Spread::Uniform, 1);
+/// Sends as many events as are taken, evenly over the customers, each counted by so many metrics.
+pub(super) fn track(
+    stage: &Stage,
+    options: &Options,
+    (size, clients): (u64, usize),
+    metrics: u32,
+) -> anyhow::Result<Worked> {
+    let batch = Batch::new(size, Spread::Uniform, metrics);
     let request = |client, n, request: &mut Vec<u8>| batch.make(client, n, request);
     Worked::measure(stage, || {
         let outcome = none_refused(load::closed(stage.service.addr, clients, options.span, &request)?)?;
@@ -184,7 +189,7 @@ fn track_and_probe(
             }
             Ok::<_, anyhow::Error>(lags)
         });
-        let turn = track(stage, options, size, clients);
+        let turn = track(stage, options, (size, clients), 1);
         done.store(true, Ordering::Relaxed);
         Ok((turn?, probing.join().expect("no panic")?))
     })

@@ -66,7 +66,7 @@ fn measure(stage: &Stage, options: &Options) -> anyhow::Result<Vec<Figure>> {
     })?;
     add("a new customer with a subscription", &[made]);
     for (size, clients) in LOADS {
-        let turns = (0..TURNS).map(|_| track(stage, options, size, clients)).collect::<Result<Vec<_>, _>>()?;
+        let turns = (0..TURNS).map(|_| track(stage, options, (size, clients), 1)).collect::<Result<Vec<_>, _>>()?;
         add(&format!("an event, {size} to a request"), &turns);
     }
     let paths: Vec<String> = (0..CUSTOMERS)

@@ -12,6 +12,7 @@ mod limits;
 pub mod load;
 pub mod many_metrics;
 mod report;
+pub mod revisions;
 pub mod stage;
 mod track;
 pub mod usage;
@@ -103,12 +104,13 @@ pub fn run(arguments: &[&str]) -> anyhow::Result<()> {
     let stage = Stage::set(&options.profile)?;
     let mut report = Report::default();
     machine(&stage, &mut report)?;
-    floors(&stage, &options, &mut report)?;
+    let baseline = stage.baseline()?;
+    floors(baseline.addr, &options, &mut report)?;
     if options.runs("track") {
-        track::run(&stage, &options, &mut report)?;
+        track::run(&stage, baseline.addr, &options, &mut report)?;
     }
     if options.runs("access") {
-        access::run(&stage, &options, &mut report)?;
+        access::run(&stage, baseline.addr, &options, &mut report)?;
     }
     if options.runs("limits") {
         limits::run(&stage, &options, &mut report)?;
@@ -117,6 +119,7 @@ pub fn run(arguments: &[&str]) -> anyhow::Result<()> {
         fs::create_dir_all(folder)?;
     }
     report.write(&options.output)?;
+    drop(baseline);
     stage.clear()
 }
 
@@ -179,9 +182,9 @@ fn none_refused(outcome: Outcome) -> anyhow::Result<Outcome> {
 }
 
 /// What the servers do without logic, at the beginning. Figures are held against what is measured beside them.
-fn floors(stage: &Stage, options: &Options, report: &mut Report) -> anyhow::Result<()> {
+fn floors(baseline: SocketAddr, options: &Options, report: &mut Report) -> anyhow::Result<()> {
     for (name, path) in [("actix, a constant", "/constant"), ("actix and one look-up by primary key", LOOK_UP)] {
-        let (fast, moderate) = measure_get(stage.baseline.addr, options.spans().half(), &[path.to_owned()])?;
+        let (fast, moderate) = measure_get(baseline, options.spans().half(), &[path.to_owned()])?;
         report.add(Row::rate(name, fast.rate(), "requests").with_latency(&moderate));
     }
     Ok(())

@@ -1,10 +1,11 @@
-//! What a benchmark plays on: a Postgres of its own with the durable settings, the release server, and a server that
-//! does next to nothing, for comparison.
+//! What a benchmark plays on: a Postgres of its own with the durable settings, the release server, and, for comparison, a server that
+//! does next to nothing.
 
 use std::io::Write;
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -118,12 +119,10 @@ fn children(parent: u32) -> anyhow::Result<impl Iterator<Item = (u32, Stat)>> {
     Ok(processes.filter_map(of))
 }
 
-/// Everything that runs during a benchmark. Fields are dropped in order: the servers before their database.
+/// Everything that runs during a benchmark. Fields are dropped in order: the server before its database.
 pub struct Stage {
     /// The service.
     pub service: Process,
-    /// Answers a constant at `/constant`, and after one look-up by primary key at `/lookup`.
-    pub baseline: Process,
     url: String,
     /// Home first, then the nodes.
     clusters: Vec<Cluster>,
@@ -177,10 +176,10 @@ impl Stage {
         Self::serve(programs, folder, clusters)
     }
 
-    /// Starts the servers over what has been prepared.
+    /// Starts the server over what has been prepared.
     fn serve(programs: PathBuf, folder: PathBuf, clusters: Vec<Cluster>) -> anyhow::Result<Self> {
         let url = clusters[0].url(DATABASE);
-        let (served, compared) = (free_addr()?, free_addr()?);
+        let served = free_addr()?;
         let service = Process::start(
             program(&programs, &url, &folder)
                 .args(["serve", "--addr", &served.to_string()])
@@ -190,17 +189,23 @@ impl Stage {
             served,
             "/api/ping/",
         )?;
-        let baseline = Process::start(
-            Command::new(programs.join("examples/baseline")).args([&compared.to_string(), &url, KEY]),
-            compared,
-            "/lookup",
-        )?;
         let data_directory = |cluster: &Cluster| {
             let psql = psql(&cluster.url(DATABASE)).args(["-c", "SHOW data_directory"]).spawn()?;
             Ok(PathBuf::from(finish(psql)?))
         };
         let postgres_folders = clusters.iter().map(data_directory).collect::<anyhow::Result<_>>()?;
-        Ok(Self { service, baseline, url, clusters, folder, postgres_folders, programs })
+        Ok(Self { service, url, clusters, folder, postgres_folders, programs })
+    }
+
+    /// Starts a server without logic over the same database: it answers a constant at `/constant`, and after one look-up by primary
+    /// key at `/lookup`.
+    ///
+    /// # Errors
+    /// When it does not start.
+    pub fn baseline(&self) -> anyhow::Result<Process> {
+        let addr = free_addr()?;
+        let mut command = Command::new(self.programs.join("examples/baseline"));
+        Process::start(command.args([&addr.to_string(), &self.url, KEY]), addr, "/lookup")
     }
 
     /// Runs an SQL script; what it prints, one value a line.
@@ -288,15 +293,18 @@ impl Stage {
     /// # Errors
     /// When Postgres does not stop.
     pub fn clear(self) -> anyhow::Result<()> {
-        let Self { service, baseline, clusters, folder, .. } = self;
-        drop((service, baseline));
+        let Self { service, clusters, folder, .. } = self;
+        drop(service);
         clusters.into_iter().try_for_each(Cluster::stop)?;
         std::fs::remove_dir_all(folder).context("the data of the benchmark stays")
     }
 }
 
+/// A folder that no other stage has.
 fn folder() -> PathBuf {
-    std::env::temp_dir().join(format!("billing-bench-{}", std::process::id()))
+    static STAGES: AtomicU32 = AtomicU32::new(0);
+    let number = STAGES.fetch_add(1, Ordering::Relaxed);
+    std::env::temp_dir().join(format!("billing-bench-{}-{number}", std::process::id()))
 }
 
 /// The program itself over a database.

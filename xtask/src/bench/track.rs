@@ -1,6 +1,7 @@
 //! Events coming in, held against what Postgres does with the same rows and no server at all.
 
 use std::fs;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use serde_json::json;
@@ -20,11 +21,11 @@ const TRANSACTIONS: u64 = 10;
 const WRITERS: u64 = 2;
 
 /// Runs every combination.
-pub fn run(stage: &Stage, options: &Options, report: &mut Report) -> anyhow::Result<()> {
+pub fn run(stage: &Stage, baseline: SocketAddr, options: &Options, report: &mut Report) -> anyhow::Result<()> {
     bare(stage, report)?;
     count_events(stage)?;
     let rate = options.spans().half().rate;
-    let mut look_up = Beside::new(|| Ok(measure_rate(stage.baseline.addr, rate, &[LOOK_UP.to_owned()])?.rate()));
+    let mut look_up = Beside::new(|| Ok(measure_rate(baseline, rate, &[LOOK_UP.to_owned()])?.rate()));
     let mut insert = Beside::new(|| staged(stage, "events", TRANSACTIONS));
     for (size, clients) in [(1, CLIENTS), (100, 16), (1_000, 8)] {
         for spread in [Spread::Uniform, Spread::Zipf] {
@@ -49,7 +50,7 @@ pub fn run(stage: &Stage, options: &Options, report: &mut Report) -> anyhow::Res
 }
 
 /// Metrics that count events, none, five or ten of each.
-fn count_events(stage: &Stage) -> anyhow::Result<()> {
+pub(super) fn count_events(stage: &Stage) -> anyhow::Result<()> {
     for metrics in [0, 5, 10] {
         for number in 0..metrics {
             let body = json!({

@@ -1,20 +1,34 @@
 //! Every case of the store contract, each on a database of its own.
 
+use std::sync::Mutex;
+use std::thread;
+
 use billing_domain::testing::contract::{Harness, all};
 use billing_store::testing::TestStore;
 
 use crate::sql::{execute, query};
 
+/// Cases that are held at a time: most of each is waiting for its database to be made.
+const AT_ONCE: usize = 4;
+
 /// Runs every case on a store of its own.
-fn hold_each(store: impl Fn() -> TestStore) {
-    let mut failed = Vec::new();
-    for (name, case) in all() {
-        let store = store();
-        let run = std::panic::AssertUnwindSafe(|| case(&Harness::of(&*store)));
-        if std::panic::catch_unwind(run).is_err() {
-            failed.push(name);
+fn hold_each(store: impl Fn() -> TestStore + Sync) {
+    let cases = Mutex::new(all().into_iter());
+    let hold = || {
+        let mut failed = Vec::new();
+        loop {
+            let Some((name, case)) = cases.lock().expect("nobody panics with it").next() else { return failed };
+            let store = store();
+            let run = std::panic::AssertUnwindSafe(|| case(&Harness::of(&*store)));
+            if std::panic::catch_unwind(run).is_err() {
+                failed.push(name);
+            }
         }
-    }
+    };
+    let failed: Vec<_> = thread::scope(|threads| {
+        let holding: Vec<_> = (0..AT_ONCE).map(|_| threads.spawn(hold)).collect();
+        holding.into_iter().flat_map(|one| one.join().expect("a store")).collect()
+    });
     assert!(failed.is_empty(), "{failed:#?}");
 }
 
