@@ -88,6 +88,15 @@ pub fn check_metric_access(
 /// `customer_id` or `metric_id` does not exist.
 pub fn prepare_metric_access(tx: &mut dyn Transaction, command: &CheckMetricAccess) -> Result<PreparedCheck, Error> {
     let key = CustomerKey::derive(tx.organization(), &command.customer);
+    prepare_for(tx, key, command)
+}
+
+/// [`prepare_metric_access`] of the customer whose key this is.
+fn prepare_for(
+    tx: &mut dyn Transaction,
+    key: CustomerKey,
+    command: &CheckMetricAccess,
+) -> Result<PreparedCheck, Error> {
     let customer = tx.customers().get(key).map_err(|error| error.at_field("customer_id"))?;
     let metric = tx.metrics().get(command.metric).map_err(|error| error.at_field("metric_id"))?;
     let policy = tx.organizations().get()?.access_policy;
@@ -156,7 +165,7 @@ impl Question for AccessQuestion {
     }
 
     fn prepare(&mut self, tx: &mut dyn Transaction) -> Result<Vec<UsageRequest>, Error> {
-        let prepared = prepare_metric_access(tx, &self.command)?;
+        let prepared = prepare_for(tx, self.customer, &self.command)?;
         let requests = prepared.requests.clone();
         self.prepared = Some(prepared);
         Ok(requests)

@@ -182,7 +182,8 @@ impl App {
             Ok(_) => None,
         };
         let Some(need) = need else { return Some(done) };
-        self.find_tax_rate(organization, need, attempt).await.err().map(Err)
+        // Apart, since it is rare, and what it needs would be room that is moved about for every call.
+        Box::pin(self.find_tax_rate(organization, need, attempt)).await.err().map(Err)
     }
 
     /// Asks for a tax rate, and notes the answer with the customer. When it is not asked nothing is noted, and the call is done.

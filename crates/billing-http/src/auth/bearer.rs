@@ -29,13 +29,19 @@ impl Bearer {
     /// # Errors
     /// [`codes::NOT_AUTHENTICATED`](crate::error::codes::NOT_AUTHENTICATED) when it is not any more.
     pub async fn caller(&self, app: &App) -> Result<Caller, ApiError> {
+        self.confirm(app).await?;
+        Ok(self.last_known().clone())
+    }
+
+    /// Looks the key up, unless somebody has.
+    async fn confirm(&self, app: &App) -> Result<(), ApiError> {
         if let Some(key) = self.unconfirmed_key() {
             if find_api_key(app, key).await?.organization != self.organization() {
                 return Err(not_authenticated());
             }
             self.was_confirmed();
         }
-        Ok(self.last_known().clone())
+        Ok(())
     }
 
     /// By a key that is remembered, or by one that is looked up.
@@ -53,12 +59,11 @@ impl Bearer {
         }
         let key = single(headers, &API_KEY_HEADER).and_then(KeyText::parse)?;
         let known = app.known_keys.get(key.prefix())?;
-        if !app.pepper.matches(&key, &known.digest) {
+        if !app.pepper.matches(&key, &known.fingerprint.digest) {
             return None;
         }
-        let fingerprint = known.fingerprint();
-        app.key_uses.note(&known.prefix, Instant::now());
-        Some(Self::remembered(Caller::of_key(&known), key, fingerprint))
+        app.key_uses.note(key.prefix(), Instant::now());
+        Some(Self::remembered(known.caller, key, known.fingerprint))
     }
 }
 
@@ -97,7 +102,7 @@ pub async fn recognize(
     app.note_request(bearer.organization());
     if let Err(missing) = needs.check(request.method(), bearer.last_known()) {
         // Nobody learns from it what a key may that is none any more.
-        let error = bearer.caller(&app).await.err().unwrap_or(missing);
+        let error = bearer.confirm(&app).await.err().unwrap_or(missing);
         return Ok(refuse(request, &error));
     }
     request.extensions_mut().insert(bearer.clone());
@@ -105,8 +110,8 @@ pub async fn recognize(
         request.extensions_mut().insert(bearer.last_known().clone());
     }
     let response = next.call(request).await?.map_into_boxed_body();
-    match bearer.caller(&app).await {
-        Ok(_) => Ok(response),
+    match bearer.confirm(&app).await {
+        Ok(()) => Ok(response),
         Err(error) => {
             let (request, answer) = response.into_parts();
             Ok(ServiceResponse::new(request, hold(error.error_response(), answer.into_body())))

@@ -15,22 +15,22 @@ use crate::noted_call::Call;
 /// Who is calling, with a key that was valid when it was last looked at.
 #[derive(Clone)]
 pub struct Bearer {
-    caller: Caller,
+    caller: Arc<Caller>,
     /// What is to be looked at again; `None`: it has just been.
-    key: Option<(KeyText, Fingerprint)>,
+    key: Option<Arc<(KeyText, Fingerprint)>>,
     /// Whether that has been done since.
     is_confirmed: Rc<Cell<bool>>,
 }
 
 impl Bearer {
     /// A caller whose key was valid when it was last looked up.
-    pub fn remembered(caller: Caller, key: KeyText, fingerprint: Fingerprint) -> Self {
-        Self { caller, key: Some((key, fingerprint)), is_confirmed: Rc::default() }
+    pub fn remembered(caller: Arc<Caller>, key: KeyText, fingerprint: Fingerprint) -> Self {
+        Self { caller, key: Some(Arc::new((key, fingerprint))), is_confirmed: Rc::default() }
     }
 
     /// The key that is still to be looked up.
     pub fn unconfirmed_key(&self) -> Option<&KeyText> {
-        self.key.as_ref().map(|(key, _)| key).filter(|_| !self.is_confirmed.get())
+        self.key.as_deref().map(|(key, _)| key).filter(|_| !self.is_confirmed.get())
     }
 
     /// The caller, as it was when the key was last looked up.
@@ -51,7 +51,11 @@ impl Bearer {
     /// With the call that the request makes.
     #[must_use]
     pub fn making(self, call: Option<Call>) -> Self {
-        Self { caller: self.caller.making(call), ..self }
+        if call.is_none() {
+            return self;
+        }
+        let caller = Arc::unwrap_or_clone(self.caller).making(call);
+        Self { caller: Arc::new(caller), ..self }
     }
 
     /// The call that is made, where it may change something.
@@ -71,7 +75,7 @@ impl Bearer {
 
     /// The key that the store is to look at; `None`: somebody has.
     pub fn fingerprint(&self) -> Option<Fingerprint> {
-        self.key.as_ref().map(|(_, fingerprint)| fingerprint.clone())
+        self.key.as_deref().map(|(_, fingerprint)| fingerprint.clone())
     }
 
     /// Who asks the store, which looks at the key.
@@ -88,7 +92,7 @@ impl Bearer {
 impl From<Caller> for Bearer {
     /// Whose key has just been looked up.
     fn from(caller: Caller) -> Self {
-        Self { caller, key: None, is_confirmed: Rc::default() }
+        Self { caller: Arc::new(caller), key: None, is_confirmed: Rc::default() }
     }
 }
 

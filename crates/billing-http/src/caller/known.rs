@@ -1,25 +1,36 @@
 //! API keys that were valid when somebody last looked.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use billing_domain::api_key::ApiKey;
+use billing_domain::api_key::{ApiKey, Fingerprint};
+
+use super::Caller;
 
 /// Most keys that are remembered.
 const KEYS_MAX: usize = 10_000;
 
 /// Remembers API keys by prefix, whoever asked for them. Any of them may have been deleted since, by this process or another.
 #[derive(Default)]
-pub struct KnownKeys(Mutex<HashMap<String, ApiKey>>);
+pub struct KnownKeys(Mutex<HashMap<String, KnownKey>>);
+
+/// A key as it was.
+#[derive(Clone)]
+pub struct KnownKey {
+    /// What its text is held against.
+    pub fingerprint: Fingerprint,
+    /// Whoever has it.
+    pub caller: Arc<Caller>,
+}
 
 impl KnownKeys {
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, ApiKey>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, KnownKey>> {
         // Nobody panics half way through a change in here.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The key with this prefix as it was.
-    pub fn get(&self, prefix: &str) -> Option<ApiKey> {
+    pub fn get(&self, prefix: &str) -> Option<KnownKey> {
         self.lock().get(prefix).cloned()
     }
 
@@ -29,7 +40,8 @@ impl KnownKeys {
         if keys.len() >= KEYS_MAX {
             keys.clear();
         }
-        keys.insert(key.prefix.clone(), key.clone());
+        let known = KnownKey { fingerprint: key.fingerprint(), caller: Arc::new(Caller::of_key(key)) };
+        keys.insert(key.prefix.clone(), known);
     }
 
     /// No key with this prefix is valid.
@@ -53,8 +65,9 @@ mod tests {
         (0..3 * KEYS_MAX).for_each(|number| known.remember(&key(number)));
         let last = key(3 * KEYS_MAX - 1);
         assert!(known.lock().len() <= KEYS_MAX);
-        assert_eq!(known.get(&last.prefix), Some(last.clone()));
+        let fingerprint = || known.get(&last.prefix).map(|known| known.fingerprint);
+        assert_eq!(fingerprint(), Some(last.fingerprint()));
         known.forget(&last.prefix);
-        assert_eq!(known.get(&last.prefix), None);
+        assert_eq!(fingerprint(), None);
     }
 }

@@ -91,7 +91,12 @@ impl Known {
     /// The parameters of a query that are not known, each once. Of a query that cannot be read nothing is said.
     pub fn unknown_parameters(&self, query: &str) -> Vec<Unknown> {
         let mut found: Vec<Unknown> = Vec::new();
-        if query.is_empty() {
+        // Most are spelled as they are described.
+        let plain = |pair: &str| {
+            let name = pair.split_once('=').map_or(pair, |(name, _)| name);
+            self.parameters.iter().any(|parameter| parameter.name == name)
+        };
+        if query.is_empty() || query.split('&').all(plain) {
             return found;
         }
         let Ok(query) = Query::parse(query) else { return found };

@@ -141,6 +141,16 @@ pub(crate) struct Prefetched {
     pub(crate) facts: WarmFacts,
 }
 
+impl Prefetched {
+    fn with_room(rows: usize) -> Self {
+        let mut prefetched = Self::default();
+        prefetched.customers.reserve(rows);
+        prefetched.versions.reserve(rows);
+        prefetched.facts.reserve(rows);
+        prefetched
+    }
+}
+
 impl Prefetch {
     /// Reads what is asked for, and remembers of whom no events lie ahead.
     pub(crate) fn load(self, tx: &mut PgTransaction<'_>) -> Result<Prefetched, Error> {
@@ -148,7 +158,8 @@ impl Prefetch {
         let filled = Self { key_ranges: self.customers.iter().map(key_range).collect(), ..self };
         let rows: Vec<PrefetchedRow> = tx.query(|pg| RunQueryDsl::load(filled, pg))?;
         let catalog_version = rows.first().and_then(|row| row.catalog).map(CatalogVersion);
-        let mut prefetched = Prefetched { catalog_version, ..Prefetched::default() };
+        let mut prefetched = Prefetched::with_room(rows.len());
+        prefetched.catalog_version = catalog_version;
         for row in rows {
             prefetched.valid_keys = row.valid_keys;
             let Some((now, customer)) = row.now.zip(row.customer) else { continue };

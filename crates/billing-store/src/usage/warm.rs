@@ -132,6 +132,15 @@ pub(crate) struct WarmFacts {
     pub(crate) tallies: HashMap<TallyKey, Option<Open>>,
 }
 
+impl WarmFacts {
+    /// Makes room for so many more customers.
+    pub(crate) fn reserve(&mut self, customers: usize) {
+        self.rollups.reserve(customers);
+        self.corrections.reserve(customers);
+        self.tallies.reserve(customers);
+    }
+}
+
 /// What the buckets of one figure come to, and under what it is to be remembered if it was read just now.
 struct Summed {
     sum: BucketSum,
