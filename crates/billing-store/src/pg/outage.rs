@@ -1,6 +1,6 @@
-//! A server that cannot be reached: since when, and how often the log says so.
+//! A server that cannot be reached: since when, why, and how often the log says so.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use billing_domain::StoreError;
@@ -38,23 +38,32 @@ impl HandleError<StoreError> for Complaints {
     }
 }
 
-/// Since when no connection could be made.
+/// Since when no connection could be made, and why the last one could not.
 #[derive(Debug, Default)]
 pub(crate) struct Outage {
-    since: Mutex<Option<Instant>>,
+    failing: Mutex<Option<(Instant, String)>>,
 }
 
 impl Outage {
-    /// A connection could be made now, or could not.
-    pub(crate) fn note(&self, is_failing: bool, now: Instant) {
-        let mut since = self.since.lock().unwrap_or_else(PoisonError::into_inner);
-        *since = is_failing.then(|| since.unwrap_or(now));
+    fn failing(&self) -> MutexGuard<'_, Option<(Instant, String)>> {
+        self.failing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A connection could be made now, or could not for a reason.
+    pub(crate) fn note(&self, failure: Option<String>, now: Instant) {
+        let mut failing = self.failing();
+        let since = failing.take().map_or(now, |(since, _)| since);
+        *failing = failure.map(|reason| (since, reason));
     }
 
     /// Whether it is more than a moment.
     pub(crate) fn lasts(&self, now: Instant) -> bool {
-        let since = *self.since.lock().unwrap_or_else(PoisonError::into_inner);
-        since.is_some_and(|since| now.saturating_duration_since(since) >= MOMENT)
+        self.failing().as_ref().is_some_and(|(since, _)| now.saturating_duration_since(*since) >= MOMENT)
+    }
+
+    /// Why the last connection could not be made, for whoever does not wait for the next attempt.
+    pub(crate) fn reason(&self) -> Option<String> {
+        self.failing().as_ref().map(|(_, reason)| reason.clone())
     }
 }
 
@@ -67,17 +76,17 @@ mod tests {
         let (outage, start) = (Outage::default(), Instant::now());
         #[rustfmt::skip]
         let cases = [
-            // milliseconds, failed, lasts, why
-            (0,     true,  false, "it has just begun"),
-            (999,   true,  false, "a restart may take as long"),
-            (1_000, true,  true,  "counted from its beginning"),
-            (1_001, false, false, "it is over"),
-            (1_002, true,  false, "and begins anew"),
+            // milliseconds, failure, lasts, why
+            (0,     Some("no"), false, "it has just begun"),
+            (999,   Some("no"), false, "a restart may take as long"),
+            (1_000, Some("!"),  true,  "counted from its beginning"),
+            (1_001, None,       false, "it is over"),
+            (1_002, Some("no"), false, "and begins anew"),
         ];
-        for (milliseconds, has_failed, lasts, why) in cases {
+        for (milliseconds, failure, lasts, why) in cases {
             let now = start + Duration::from_millis(milliseconds);
-            outage.note(has_failed, now);
-            assert_eq!(outage.lasts(now), lasts, "{why}");
+            outage.note(failure.map(str::to_owned), now);
+            assert_eq!((outage.lasts(now), outage.reason().as_deref()), (lasts, failure), "{why}");
         }
     }
 

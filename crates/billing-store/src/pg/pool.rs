@@ -250,9 +250,9 @@ impl ManageConnection for Manager {
     type Error = StoreError;
 
     fn connect(&self) -> Result<Connection, StoreError> {
-        let connection = Connection::establish(&self.address, self.restrict);
-        self.outage.note(connection.is_err(), Instant::now());
-        let connection = connection.map_err(Failure::into_store_error)?;
+        let made = Connection::establish(&self.address, self.restrict).map_err(Failure::into_store_error);
+        self.outage.note(made.as_ref().err().map(ToString::to_string), Instant::now());
+        let connection = made?;
         self.address.replica.iter().for_each(|replica| replica.forget());
         self.made.fetch_add(1, Ordering::SeqCst);
         Ok(connection)
@@ -401,7 +401,8 @@ impl Pool {
         let is_away = || self.server.is_some() && self.outage.lasts(Instant::now()) && pool.state().connections == 0;
         let timeout = if is_away() { timeout.min(AWAY_CHECK_OUT_MAX) } else { timeout };
         pool.get_timeout(timeout).map_err(|error| match pool.state().connections {
-            0 => unreachable(error.to_string()),
+            // Whoever has waited for a moment alone has not seen an attempt fail.
+            0 => unreachable(self.outage.reason().unwrap_or_else(|| error.to_string())),
             _ => StoreError::PoolExhausted,
         })
     }
