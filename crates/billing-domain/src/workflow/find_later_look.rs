@@ -15,9 +15,10 @@ use crate::usage_alert::{AlertKind, AlertOutlook, LaterLook};
 const QUARTER: Duration = Duration::minutes(15);
 
 /// When the figures are to be looked at again behind a look at `now`, so that no alert is missed; `None`: no event is to come. None is
-/// asked for where nothing says that some lie ahead. That look was also about the interval that ran at the mark's `since`: what began to count long after it, when no other look was (a clock went on by months, no
-/// process ran), may lie in another one, and is due at once. What happens at `now` itself is not spent yet: a draft goes up to its instant.
-/// What counts before the headroom ends that the look has found for all events needs no other look.
+/// asked for where nothing says that some lie ahead. That look was also about the interval that ran at the mark's `since`: what began to
+/// count long after it, when no other look was (a clock went on by months, no process ran), may lie in another one, and is due at once.
+/// What happens at `now` itself is not spent yet: a draft goes up to its instant. What counts before the headroom ends that the look has
+/// found for all events needs no other look.
 ///
 /// # Errors
 /// Those of the store.

@@ -158,8 +158,7 @@ impl Prefetch {
         let filled = Self { key_ranges: self.customers.iter().map(key_range).collect(), ..self };
         let rows: Vec<PrefetchedRow> = tx.query(|pg| RunQueryDsl::load(filled, pg))?;
         let catalog_version = rows.first().and_then(|row| row.catalog).map(CatalogVersion);
-        let mut prefetched = Prefetched::with_room(rows.len());
-        prefetched.catalog_version = catalog_version;
+        let mut prefetched = Prefetched { catalog_version, ..Prefetched::with_room(rows.len()) };
         for row in rows {
             prefetched.valid_keys = row.valid_keys;
             let Some((now, customer)) = row.now.zip(row.customer) else { continue };

@@ -212,6 +212,28 @@ fn where_no_alert_looks_at_events_nothing_is_due() {
     );
 }
 
+#[test]
+fn nobody_asks_for_events_ahead_unless_something_says_that_there_may_be_some() {
+    let setting = Setting::new(None, IntervalUnit::Day);
+    setting.call(in_hours(1));
+    setting.alert(AlertKind::MetricUsage, "1");
+    #[rustfmt::skip]
+    let cases = [
+        // some may lie ahead, a threshold is reached ahead, due, why
+        (true,  false, Some(in_hours(1)), "an event that was stored says so"),
+        (false, true,  Some(in_hours(1)), "the figures say so"),
+        (false, false, None,              "nothing does"),
+    ];
+    for (may_lie_ahead, is_reached_ahead, due, why) in cases {
+        let mut marked = MarkedCustomer::new((setting.world.organization, setting.world.key("acme")), None, vec![0]);
+        marked.may_lie_ahead = may_lie_ahead;
+        let outlook = AlertOutlook { headroom: None, is_reached_ahead };
+        let find = |tx: &mut dyn Transaction, now| find_later_look(tx, &marked, &outlook, now);
+        let later = setting.world.on("acme", find).expect("an answer");
+        assert_eq!(later.map(|look| look.at), due, "{why}");
+    }
+}
+
 /// Whoever's clock is wrong by an hour sends nothing but what is dated ahead.
 #[test]
 fn what_lies_ahead_within_headroom_is_not_looked_at_one_by_one() {
