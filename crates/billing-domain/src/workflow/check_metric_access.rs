@@ -165,8 +165,9 @@ impl Question for AccessQuestion {
     }
 
     fn prepare(&mut self, tx: &mut dyn Transaction) -> Result<Vec<UsageRequest>, Error> {
-        let prepared = prepare_for(tx, self.customer, &self.command)?;
-        let requests = prepared.requests.clone();
+        let mut prepared = prepare_for(tx, self.customer, &self.command)?;
+        // The answer needs what they come to, and not what was asked.
+        let requests = std::mem::take(&mut prepared.requests);
         self.prepared = Some(prepared);
         Ok(requests)
     }
