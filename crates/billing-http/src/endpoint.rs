@@ -7,6 +7,7 @@ use actix_web::http::Method;
 use actix_web::middleware::{Next, from_fn};
 use actix_web::{FromRequest, Handler, Responder, Route, web};
 use billing_domain::api_key::KeyScope;
+use std::collections::BTreeSet;
 use std::future::ready;
 use std::sync::Arc;
 
@@ -63,6 +64,8 @@ pub struct Endpoint {
     pub answer: Option<(u16, Describe)>,
     /// Whether it takes an `Idempotency-Key`.
     pub takes_key: bool,
+    /// Whether the audit log tells of it, where it may change something.
+    is_noted: bool,
     /// The field of its answer that is shown once and kept nowhere.
     pub secret: Option<&'static str>,
     /// The media type of that answer.
@@ -100,6 +103,7 @@ macro_rules! methods {
                     request_forms: Vec::new(),
                     answer: None,
                     takes_key: Method::$method == Method::POST,
+                    is_noted: Method::$method != Method::GET,
                     secret: None,
                     media_type: "application/json",
                     refusal: None,
@@ -216,6 +220,13 @@ impl Endpoint {
         self
     }
 
+    /// Leaves it out of the audit log, so that nothing is made ready for an entry: what it takes in tells of itself, as events do.
+    #[must_use]
+    pub fn unnoted(mut self) -> Self {
+        self.is_noted = false;
+        self
+    }
+
     /// Its route, by which what it does not know is refused or named, and a request with an `Idempotency-Key` is worked on once.
     fn route(&self) -> Route {
         let parameters = self.query_parameters().collect();
@@ -224,9 +235,9 @@ impl Endpoint {
         let hold = from_fn(move |request: ServiceRequest, next: Next<BoxBody>| hold(known.clone(), request, next));
         let route = (self.route)();
         // Told last of all, right before the handler: what is refused before it has nothing to tell.
-        let route = match self.method {
-            Method::GET => route,
-            _ => {
+        let route = match self.is_noted {
+            false => route,
+            true => {
                 let about = Arc::new(About::of(self.operation_id(), self.path, self.secret));
                 let may_wait = self.may_wait;
                 route.wrap(from_fn(move |request: ServiceRequest, next: Next<BoxBody>| {
@@ -290,9 +301,13 @@ pub struct Matched(pub &'static str);
 /// Routes the calls of a table.
 pub fn configure(config: &mut web::ServiceConfig, mut table: Vec<Endpoint>) {
     // The first path that fits is taken. Paths without names in braces come first, because they are compared and not
-    // matched, which is a hundred times cheaper; among the others a word comes before what stands for any, because `{`
-    // sorts behind every letter.
-    table.sort_by_key(|endpoint| (endpoint.has_names(), endpoint.path));
+    // matched, which is a hundred times cheaper, and of them those for bearers, which are called all day, before all others; among
+    // those with names a word comes before what stands for any, because `{` sorts behind every letter.
+    let often: BTreeSet<&str> = table.iter().filter(|endpoint| endpoint.is_for_bearers).map(|one| one.path).collect();
+    table.sort_by_key(|endpoint| {
+        let is_matched = endpoint.has_names();
+        (is_matched, !is_matched && !often.contains(endpoint.path), endpoint.path)
+    });
     let mut endpoints = table.into_iter().peekable();
     while let Some(first) = endpoints.next() {
         let path = first.path;

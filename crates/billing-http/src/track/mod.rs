@@ -28,12 +28,14 @@ pub fn endpoints() -> Vec<Endpoint> {
     vec![
         post("/api/track/", summary, track)
             .repeatable()
+            .unnoted()
             .for_bearers()
             .takes::<BatchBody>()
             .answers::<TrackView>(201)
             .refuses::<TrackView>(400),
         post("/api/events/", "Take usage events in, also as CloudEvents", take_in)
             .repeatable()
+            .unnoted()
             .for_bearers()
             .takes::<BatchBody>()
             .takes_as::<CloudEventBody>(CLOUD_EVENT)
