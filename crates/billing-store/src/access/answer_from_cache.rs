@@ -51,8 +51,8 @@ fn what_to_prefetch(shared: &Shared, jobs: &[PendingQuestion]) -> Option<Prefetc
     let organization = jobs.first()?.requester.organization;
     let mut prefetch = Prefetch::of(organization, PendingQuestion::prefixes(jobs));
     let asked: BTreeSet<_> = jobs.iter().map(|job| (job.question.customer(), job.question.metric())).collect();
-    for (customer, metric) in asked {
-        let (customer, metric) = (customer.uuid(), metric.uuid());
+    for (key, metric) in asked {
+        let (customer, metric) = (key.uuid(), metric.uuid());
         let Some(event_name) = shared.remembered.snapshots.event_name(organization.uuid(), metric) else { continue };
         let Some(cached) = shared.remembered.subscriptions.latest(customer) else { continue };
         let dimensions: BTreeSet<String> =
@@ -63,7 +63,8 @@ fn what_to_prefetch(shared: &Shared, jobs: &[PendingQuestion]) -> Option<Prefetc
                 let tally = TallyKey { customer, metric, dimensions };
                 let known_count =
                     shared.remembered.no_future_events.open_count(&tally).and_then(|count| count.try_into().ok());
-                prefetch.add_tally(tally, &event_name, known_count);
+                let key_range = shared.remembered.partial_hours.are_wanted(&tally).then(|| shared.key_ranges.of(key));
+                prefetch.add_tally(tally, &event_name, (known_count, key_range));
             }),
             _ => {}
         }

@@ -75,6 +75,7 @@ fn serve_in(shared: &Shared, lane: &Lane, jobs: Vec<PendingQuestion>) {
 fn answer(tx: &mut PgTransaction<'_>, jobs: &mut [PendingQuestion]) -> Result<Vec<Answered>, Error> {
     let customers = jobs.iter().map(|job| job.question.customer().uuid());
     let prefetch = Prefetch::at(tx.organization, PendingQuestion::prefixes(jobs), customers.collect());
+    let prefetch = prefetch.with_corrections(tx.shared.key_ranges);
     let mut snapshot = Snapshot::read(tx, prefetch)?;
     snapshot.read_the_rest(jobs.iter().map(|job| job.question.metric().uuid()).collect())?;
     let mut requests = Vec::new();

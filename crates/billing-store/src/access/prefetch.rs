@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use billing_domain::Error;
 use billing_domain::customer::Customer;
-use billing_domain::id::{CustomerKey, OrganizationId};
+use billing_domain::id::OrganizationId;
 use diesel::prelude::*;
 use diesel::sql_types::{Array, BigInt, Binary, Bool, Integer, Nullable, Text, Timestamptz, Uuid as SqlUuid};
 use time::OffsetDateTime;
@@ -18,6 +18,7 @@ use crate::pg::statement::statement;
 use crate::remembered::{NoFutureEvents, TallyKey};
 use crate::repo::api_key::VALID_KEYS;
 use crate::repo::customer::{COLUMNS, CustomerRow, CustomerSql};
+use crate::rollup::KeyRanges;
 use crate::transaction::PgTransaction;
 use crate::usage::{HOT_TALLY, HotTallySql, Open, OpenRow, WarmFacts};
 
@@ -25,7 +26,7 @@ statement! {
     /// Of an organization the version of its catalogue, and which of some keys are valid. Of each customer that exists the time
     /// that it lives at, the versions of its roll-ups and of what it holds, and itself; where there is none, one row without.
     /// Where a metric stands beside the customer, what its hot bucket has of that, and whether there are events ahead, unless
-    /// there are as many as when there were none.
+    /// there are as many as when there were none. Where a key range does, the number of the last correction in it.
     Prefetch -> (
         Nullable<Timestamptz>, Nullable<SqlUuid>, Nullable<SqlUuid>, Nullable<SqlUuid>, Nullable<CustomerSql>, Array<Binary>,
         Nullable<SqlUuid>, Nullable<Text>, Nullable<HotTallySql>,
@@ -38,10 +39,10 @@ statement! {
             CASE WHEN tally.event_count IS DISTINCT FROM asked.known_count
                 THEN has_events_ahead(input.organization_id, asked.customer_key, asked.event_name, customers.now)
             END,
-            (
+            CASE WHEN asked.key_range IS NOT NULL THEN coalesce((
                 SELECT last_correction FROM event_arrivals arrivals
                 WHERE arrivals.organization_id = input.organization_id AND arrivals.key_range = asked.key_range
-            )
+            ), 0) END
         FROM (
             SELECT " organization: Uuid as SqlUuid; "::uuid AS organization_id, " prefixes: Vec<String> as Array<Text>; "::text[] AS prefixes
         ) input
@@ -54,7 +55,7 @@ statement! {
                 " event_names: Vec<Option<String>> as Array<Nullable<Text>>; ",
                 " dimensions: Vec<Option<String>> as Array<Nullable<Text>>; ",
                 " known_counts: Vec<Option<i64>> as Array<Nullable<BigInt>>; ",
-                " key_ranges: Vec<i32> as Array<Integer>; "
+                " key_ranges: Vec<Option<i32>> as Array<Nullable<Integer>>; "
             ) AS asked (customer_key, metric_id, event_name, dimensions, known_count, key_range)
             -- Each is looked up, however few there were when this was planned.
             CROSS JOIN LATERAL (
@@ -105,6 +106,12 @@ impl Prefetch {
         all
     }
 
+    /// Asks of each of its customers for the last correction, too.
+    pub(crate) fn with_corrections(mut self, key_ranges: KeyRanges) -> Self {
+        self.key_ranges = self.customers.iter().map(|customer| Some(key_ranges.of((*customer).into()))).collect();
+        self
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.customers.is_empty()
     }
@@ -116,15 +123,23 @@ impl Prefetch {
         self.event_names.push(None);
         self.dimensions.push(None);
         self.known_counts.push(None);
+        self.key_ranges.push(None);
     }
 
-    /// Adds a customer with what its hot bucket has of a metric, and how many events those were when none lay ahead.
-    pub(crate) fn add_tally(&mut self, key: TallyKey, event_name: &str, known_count: Option<i64>) {
+    /// Adds a customer with what its hot bucket has of a metric, how many events those were when none lay ahead, and the key range
+    /// whose last correction is asked for.
+    pub(crate) fn add_tally(
+        &mut self,
+        key: TallyKey,
+        event_name: &str,
+        (known_count, key_range): (Option<i64>, Option<i32>),
+    ) {
         self.customers.push(key.customer);
         self.metrics.push(Some(key.metric));
         self.event_names.push(Some(event_name.to_owned()));
         self.dimensions.push(Some(key.dimensions));
         self.known_counts.push(known_count);
+        self.key_ranges.push(key_range);
     }
 }
 
@@ -154,9 +169,7 @@ impl Prefetched {
 impl Prefetch {
     /// Reads what is asked for, and remembers of whom no events lie ahead.
     pub(crate) fn load(self, tx: &mut PgTransaction<'_>) -> Result<Prefetched, Error> {
-        let key_range = |customer: &Uuid| tx.shared.key_ranges.of(CustomerKey::from(*customer));
-        let filled = Self { key_ranges: self.customers.iter().map(key_range).collect(), ..self };
-        let rows: Vec<PrefetchedRow> = tx.query(|pg| RunQueryDsl::load(filled, pg))?;
+        let rows: Vec<PrefetchedRow> = tx.query(|pg| RunQueryDsl::load(self, pg))?;
         let catalog_version = rows.first().and_then(|row| row.catalog).map(CatalogVersion);
         let mut prefetched = Prefetched { catalog_version, ..Prefetched::with_room(rows.len()) };
         for row in rows {
@@ -169,7 +182,9 @@ impl Prefetch {
             prefetched.customers.insert(key, PresentCustomer { customer, now });
             prefetched.versions.insert(key, SubscriptionVersion(row.subscriptions));
             prefetched.facts.rollups.insert(key, rollups);
-            prefetched.facts.corrections.insert(key, count(row.last_correction.unwrap_or_default())?);
+            if let Some(last_correction) = row.last_correction {
+                prefetched.facts.corrections.insert(key, count(last_correction)?);
+            }
             if let Some((metric, dimensions)) = row.metric.zip(row.dimensions) {
                 let open = row.tally.map(Open::try_from).transpose()?;
                 let tally = TallyKey { customer: key, metric, dimensions };

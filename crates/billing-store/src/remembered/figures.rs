@@ -48,23 +48,38 @@ pub(crate) struct EventsVersion {
 }
 
 /// The totals of partial hours, under what their buckets had then.
-pub(crate) struct PartialHours(VersionedCache<FigureKey, EventsVersion, Totals>);
+pub(crate) struct PartialHours {
+    totals: VersionedCache<FigureKey, EventsVersion, Totals>,
+    /// The tallies that have one: most periods begin with an hour.
+    wanted: VersionedCache<TallyKey, (), ()>,
+}
 
 impl Default for PartialHours {
     fn default() -> Self {
-        Self(VersionedCache::of_entries(FIGURES_MAX))
+        Self { totals: VersionedCache::of_entries(FIGURES_MAX), wanted: VersionedCache::of_entries(FIGURES_MAX) }
     }
 }
 
 impl PartialHours {
+    /// Whether one of a tally will be asked for: whoever prefetches reads what tells that it is still the same.
+    pub(crate) fn are_wanted(&self, tally: &TallyKey) -> bool {
+        self.wanted.find(tally, &()).is_some()
+    }
+
+    /// One of a tally was asked for: the next prefetch reads what tells that it is still the same.
+    pub(crate) fn want(&self, tally: &TallyKey) {
+        self.wanted.keep(tally.clone(), (), ());
+    }
+
     /// What is known, if the bucket has the events that it had then.
     pub(crate) fn find(&self, key: &FigureKey, bucket: EventsVersion) -> Option<Totals> {
-        self.0.find(key, &bucket)
+        self.totals.find(key, &bucket)
     }
 
     /// Remembers the totals of a partial hour whose bucket has these events.
     pub(crate) fn keep(&self, key: &FigureKey, bucket: EventsVersion, totals: Totals) {
-        self.0.keep(key.clone(), bucket, totals);
+        self.want(&key.tally);
+        self.totals.keep(key.clone(), bucket, totals);
     }
 }
 

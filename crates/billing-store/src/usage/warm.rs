@@ -8,7 +8,8 @@
 //! ```
 //!
 //! The start is read from the events by whoever asks in a transaction of its own, and remembered with the number of
-//! events in its bucket and that of the last correction. As long as both are the same the start is too.
+//! events in its bucket and that of the last correction. As long as both are the same the start is too. Most periods begin with
+//! an hour: the last correction is read for those alone that do not.
 //!
 //! Roll-ups hardly ever change within an hour, for what comes in is in the hot bucket first. So what they come to is
 //! remembered under the version of the customer's roll-ups, and beside it that nothing lies ahead: what is left to be read is
@@ -126,7 +127,7 @@ impl Open {
 pub(crate) struct WarmFacts {
     /// Of each customer the version of its roll-ups.
     pub(crate) rollups: HashMap<Uuid, RollupVersion>,
-    /// Of each customer the number of the last correction in its key range.
+    /// Of each customer of whom that was asked for, the number of the last correction in its key range.
     pub(crate) corrections: HashMap<Uuid, u64>,
     /// What hot buckets have, where that has been read.
     pub(crate) tallies: HashMap<TallyKey, Option<Open>>,
@@ -194,7 +195,10 @@ impl PgTransaction<'_> {
             let mut all = added(sum.whole.clone(), Open::within(open, &layout.whole));
             if let Some((bucket, _)) = &layout.start {
                 let event_count = sum.start_count + Open::within(open, bucket).event_count;
-                let last_correction = *facts.corrections.get(&asked.key.tally.customer)?;
+                let Some(last_correction) = facts.corrections.get(&asked.key.tally.customer).copied() else {
+                    remembered.partial_hours.want(&asked.key.tally);
+                    return None;
+                };
                 let bucket = EventsVersion { event_count, last_correction };
                 all = added(all, remembered.partial_hours.find(&asked.key, bucket)?);
             }
