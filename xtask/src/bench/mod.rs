@@ -16,7 +16,7 @@ pub mod revisions;
 pub mod stage;
 mod track;
 pub mod usage;
-mod worked;
+pub mod worked;
 
 use std::fs;
 use std::net::SocketAddr;

@@ -1,6 +1,6 @@
 //! `cargo xtask campaign webhooks`: what 99 endpoints of seven organizations feel of one that hangs, and how fast messages are
-//! delivered beside a bare client that posts the same bodies over sockets alone. What the service's own HTTP client would do without
-//! the service is told beside it.
+//! delivered beside a bare client, which posts the same bodies and does nothing else: the HTTP library that the service is built on, as
+//! it comes. Beside it are told the service's own client without the service, and sockets that do not know HTTP.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -12,6 +12,7 @@ use billing_outbound::{Client, Destination, Reach, Session, TIMEOUT};
 use serde_json::{Value, json};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
+use ureq::Agent;
 
 use super::organization;
 use super::receiver::{Arrival, HANGING, Receiver};
@@ -19,6 +20,7 @@ use super::tenant::customer;
 use crate::bench::beside::median;
 use crate::bench::load;
 use crate::bench::stage::{KEY, Stage};
+use crate::bench::worked::Worked;
 
 /// Endpoints of all organizations, who have about as many each.
 const ENDPOINTS: usize = 100;
@@ -34,7 +36,7 @@ const TIMES_MAX: f64 = 1.5;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Messages that are delivered for a rate, and how often.
-const MESSAGES: usize = 8_000;
+const MESSAGES: usize = 32_000;
 const RATES: usize = 5;
 /// The number of the endpoint that takes them.
 const RATED: usize = ENDPOINTS;
@@ -49,8 +51,7 @@ const RATIO_MIN: f64 = 0.5;
 /// What does not answer or arrive, and a criterion that is not met.
 pub fn run(stage: &Stage) -> anyhow::Result<()> {
     let receiver = Receiver::listen()?;
-    let addr = stage.service.addr;
-    let ratio = rate(addr, &organization(stage, "Rated")?, &receiver)?;
+    let ratio = rate(stage, &organization(stage, "Rated")?, &receiver)?;
     let times = beside_a_hanging_one(stage, &receiver)?;
     ensure!(times <= TIMES_MAX, "the others' p99 is {times:.2} times what it is without one that hangs");
     ensure!(ratio >= RATIO_MIN, "deliveries come to {ratio:.2} of what a bare client posts");
@@ -146,7 +147,8 @@ fn wait_for(receiver: &Receiver, count: usize) -> anyhow::Result<()> {
 }
 
 /// Messages delivered a second, of what a bare client posts of the same bodies; the middle one of some turns.
-fn rate(addr: SocketAddr, key: &str, receiver: &Receiver) -> anyhow::Result<f64> {
+fn rate(stage: &Stage, key: &str, receiver: &Receiver) -> anyhow::Result<f64> {
+    let addr = stage.service.addr;
     let since = (OffsetDateTime::now_utc() - time::Duration::MINUTE).format(&Rfc3339)?;
     let make = |maker: usize| {
         (maker..MESSAGES).step_by(IN_FLIGHT).try_for_each(|number| {
@@ -158,20 +160,26 @@ fn rate(addr: SocketAddr, key: &str, receiver: &Receiver) -> anyhow::Result<f64>
     let replay =
         format!("/api/webhook_endpoints/{}/replay/", endpoint["webhook_endpoint_id"].as_str().context("an id")?);
     println!(
-        "| delivered a second | posted by a bare client | ratio | by the HTTP client alone | ratio |\n|---:|---:|---:|---:|---:|"
+        "| delivered a second | server, us each | Postgres, us each | posted by a bare client | ratio | by the service's client | ratio \
+        | by sockets | ratio |\n|---:|---:|---:|---:|---:|---:|---:|---:|---:|"
     );
     let mut ratios = Vec::new();
     for _ in 0..RATES {
         receiver.take_arrivals();
-        let start = Instant::now();
-        post(addr, key, &replay, &json!({"since": since}))?;
-        wait_for(receiver, MESSAGES)?;
-        let delivered = MESSAGES as f64 / start.elapsed().as_secs_f64();
+        let Worked { rate: delivered, server_us, postgres_us } = Worked::measure(stage, || {
+            post(addr, key, &replay, &json!({"since": since}))?;
+            wait_for(receiver, MESSAGES)?;
+            Ok(u64::try_from(MESSAGES)?)
+        })?;
         let bodies: Vec<Vec<u8>> = receiver.take_arrivals().into_iter().map(|arrival| arrival.body).collect();
-        let bare = posted(&bodies, &|part| by_socket(receiver, part))?;
+        let library = Agent::config_builder().max_idle_connections_per_host(IN_FLIGHT).build().new_agent();
+        let bare = posted(&bodies, &|part| by_library(&library, receiver, part))?;
         let session = Client::new(Reach::Anywhere).session();
         let client = posted(&bodies, &|part| by_client(&session, receiver, part))?;
-        println!("| {delivered:.0} | {bare:.0} | {:.2} | {client:.0} | {:.2} |", delivered / bare, delivered / client);
+        let sockets = posted(&bodies, &|part| by_socket(receiver, part))?;
+        print!("| {delivered:.0} | {server_us:.0} | {postgres_us:.0} ");
+        [bare, client, sockets].iter().for_each(|rate| print!("| {rate:.0} | {:.2} ", delivered / rate));
+        println!("|");
         ratios.push(delivered / bare);
     }
     let ratio = median(&ratios);
@@ -187,6 +195,17 @@ fn posted(
     let start = Instant::now();
     in_parallel(&|sender| post(&mut bodies.iter().skip(sender).step_by(IN_FLIGHT)))?;
     Ok(bodies.len() as f64 / start.elapsed().as_secs_f64())
+}
+
+/// Posts bodies by the HTTP library as it comes.
+fn by_library(agent: &Agent, receiver: &Receiver, bodies: &mut dyn Iterator<Item = &Vec<u8>>) -> anyhow::Result<()> {
+    let url = receiver.url(RATED);
+    for body in bodies {
+        let mut answer = agent.post(&url).header("content-type", "application/json").send(body)?;
+        let (status, _) = (answer.status(), answer.body_mut().read_to_vec()?);
+        ensure!(status == 204, "the receiver answered {status}");
+    }
+    Ok(())
 }
 
 /// Posts bodies by the client that the service posts by.
