@@ -14,12 +14,12 @@ const ALLOWED: [(&str, &[&str]); 8] = [
     ("billing-console", &["billing-domain", "maud", "plotters", "serde_json", "time"]),
     ("billing-domain", &["bigdecimal", "serde", "serde_json", "sqlparser", "thiserror", "time", "uuid"]),
     ("billing-http", &[
-        "actix-http", "actix-service", "actix-tls", "actix-web", "anyhow", "argon2", "bigdecimal", "billing-audit", "billing-console", "billing-domain", "billing-outbound",
-        "billing-store", "chrono", "clap", "clap_complete", "env_logger", "flate2", "getrandom", "hmac", "httparse", "indicatif", "jiff", "log", "mimalloc", "openidconnect", "postgres-local", "ring", "rustix", "rustls", "serde",
+        "actix-http", "actix-service", "actix-tls", "actix-web", "anyhow", "argon2", "aws-lc-rs", "bigdecimal", "billing-audit", "billing-console", "billing-domain", "billing-outbound",
+        "billing-store", "chrono", "clap", "clap_complete", "env_logger", "flate2", "getrandom", "hmac", "httparse", "indicatif", "jiff", "log", "mimalloc", "openidconnect", "postgres-local", "rustix", "rustls", "serde",
         "serde_json", "sha2", "shlex", "subtle", "thiserror", "time", "tokio", "ureq", "utoipa", "uuid",
     ]),
     ("billing-outbound", &[
-        "base64", "getrandom", "hmac", "httpdate", "ring", "rustls", "sha2", "subtle", "thiserror", "ureq",
+        "aws-lc-rs", "base64", "getrandom", "hmac", "httpdate", "rustls", "sha2", "subtle", "thiserror", "ureq",
     ]),
     ("billing-store", &[
         "bigdecimal", "billing-domain", "diesel", "diesel_migrations", "log", "postgres-local", "pq-sys", "quick_cache", "r2d2",

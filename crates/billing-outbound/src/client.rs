@@ -8,14 +8,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread;
 use std::time::{Duration, SystemTime};
 
-use rustls::crypto::ring;
+use rustls::crypto::aws_lc_rs;
 use ureq::config::Config;
 use ureq::http::header::RETRY_AFTER;
 use ureq::http::{Response, Uri};
 use ureq::tls::{Certificate, RootCerts, TlsConfig};
 use ureq::unversioned::resolver::{ResolvedSocketAddrs, Resolver};
 use ureq::unversioned::transport::{Connector, DefaultConnector, NextTimeout};
-use ureq::{Agent, Body, Error, Timeout};
+use ureq::{Agent, Body, Error, RequestBuilder, Timeout};
 
 use crate::address::refusal_of;
 use crate::destination::{Destination, Reach};
@@ -147,8 +147,7 @@ impl Client {
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
-        let request = request.config().timeout_global(Some(timeout.min(TIMEOUT))).build();
-        answer(request.call().map_err(failure)?)
+        answer(within(request, timeout).call().map_err(failure)?)
     }
 }
 
@@ -156,11 +155,12 @@ impl Client {
 fn agent(reach: Reach, guard: Guard, roots: RootCerts, connections: usize) -> Agent {
     let tls = TlsConfig::builder()
         .root_certs(roots)
-        .unversioned_rustls_crypto_provider(Arc::new(ring::default_provider()))
+        .unversioned_rustls_crypto_provider(Arc::new(aws_lc_rs::default_provider()))
         .build();
     let config = Config::builder()
         .tls_config(tls)
         .https_only(reach == Reach::Public)
+        .timeout_global(Some(TIMEOUT))
         .http_status_as_error(false)
         // The answer to a redirect is the redirect: what it names was checked by nobody.
         .max_redirects(0)
@@ -188,8 +188,13 @@ pub(crate) fn post(
     for (name, value) in headers {
         request = request.header(*name, *value);
     }
-    let request = request.config().timeout_global(Some(timeout.min(TIMEOUT))).build();
-    answer(request.send(body).map_err(failure)?)
+    answer(within(request, timeout).send(body).map_err(failure)?)
+}
+
+/// The request, to be answered within `timeout`, if that is less than [`TIMEOUT`], which every agent has: settings of its own are a copy of
+/// all that there are.
+fn within<Any>(request: RequestBuilder<Any>, timeout: Duration) -> RequestBuilder<Any> {
+    if timeout < TIMEOUT { request.config().timeout_global(Some(timeout)).build() } else { request }
 }
 
 /// Reads an answer to its end, or to the most that is read.

@@ -3,15 +3,13 @@
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
+use aws_lc_rs::signature::{Ed25519KeyPair, KeyPair};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use hmac::{Hmac, KeyInit, Mac};
-use ring::signature::{Ed25519KeyPair, KeyPair};
 use sha2::Sha256;
 use subtle::ConstantTimeEq;
 
-/// What secrets begin with.
-const PREFIX: &str = "whsec_";
 /// What signatures begin with.
 const VERSION: &str = "v1,";
 /// What signatures by a private key begin with.
@@ -74,6 +72,9 @@ impl SignedHeaders {
 }
 
 impl Secret {
+    /// What secrets begin with.
+    pub const PREFIX: &str = "whsec_";
+
     /// A new one, of the operating system's randomness.
     ///
     /// # Errors
@@ -89,13 +90,14 @@ impl Secret {
     /// # Errors
     /// [`BadSecret`].
     pub fn parse(text: &str) -> Result<Self, BadSecret> {
-        let bytes = text.strip_prefix(PREFIX).and_then(|encoded| STANDARD.decode(encoded).ok()).ok_or(BadSecret)?;
+        let bytes =
+            text.strip_prefix(Self::PREFIX).and_then(|encoded| STANDARD.decode(encoded).ok()).ok_or(BadSecret)?;
         if SECRET_BYTES.contains(&bytes.len()) { Ok(Self::of(bytes)) } else { Err(BadSecret) }
     }
 
     /// The text to show its owner, and to keep.
     pub fn reveal(&self) -> String {
-        format!("{PREFIX}{}", STANDARD.encode(&self.bytes))
+        format!("{}{}", Self::PREFIX, STANDARD.encode(&self.bytes))
     }
 
     /// The headers of a message. While one secret takes the place of another, both sign: see [`Secret::sign_with`].
@@ -198,7 +200,7 @@ mod tests {
         assert_eq!(shared, "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=");
         let key = STANDARD.decode(secret.public_key().trim_start_matches("whpk_")).expect("base64");
         let signature = STANDARD.decode(public.trim_start_matches("v1a,")).expect("base64");
-        let key = ring::signature::UnparsedPublicKey::new(&ring::signature::ED25519, key);
+        let key = aws_lc_rs::signature::UnparsedPublicKey::new(&aws_lc_rs::signature::ED25519, key);
         let signed = format!("msg_p5jXN8AQM9LWM0D4loKWxJek.{NOW}.{}", r#"{"test": 2432232314}"#);
         assert!(key.verify(signed.as_bytes(), &signature).is_ok());
         assert!(key.verify(signed.to_uppercase().as_bytes(), &signature).is_err());

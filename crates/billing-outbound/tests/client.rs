@@ -282,7 +282,7 @@ fn tls_server() -> (SocketAddr, Certificate<'static>) {
     let made = rcgen::generate_simple_self_signed(["hooks.example".to_owned()]).expect("a certificate");
     let der = CertificateDer::from(made.cert.der().to_vec());
     let key = PrivateKeyDer::try_from(made.signing_key.serialize_der()).expect("a key");
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let config = ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .expect("versions")

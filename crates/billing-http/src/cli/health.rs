@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, bail, ensure};
-use rustls::crypto::ring;
+use rustls::crypto::aws_lc_rs;
 use ureq::Agent;
 use ureq::http::Uri;
 use ureq::tls::TlsConfig;
@@ -24,7 +24,7 @@ pub fn ask(settings: &Settings, url: Option<&str>) -> anyhow::Result<()> {
     // It is this machine, and the certificate is for the name that others know it by.
     let tls = TlsConfig::builder()
         .disable_verification(true)
-        .unversioned_rustls_crypto_provider(Arc::new(ring::default_provider()))
+        .unversioned_rustls_crypto_provider(Arc::new(aws_lc_rs::default_provider()))
         .build();
     let config = Agent::config_builder().tls_config(tls).timeout_global(Some(PATIENCE)).http_status_as_error(false);
     let agent: Agent = config.proxy(None).build().into();

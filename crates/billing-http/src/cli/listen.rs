@@ -11,7 +11,7 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use billing_outbound::{Client, Destination, Message, Reach, Secret, TIMEOUT};
 use clap::Args;
-use rustls::crypto::ring;
+use rustls::crypto::aws_lc_rs;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use time::OffsetDateTime;
@@ -88,7 +88,7 @@ pub fn follow(settings: &Settings, listening: &Listening) -> anyhow::Result<()> 
     // It is this machine, and the certificate is for the name that others know it by.
     let tls = TlsConfig::builder()
         .disable_verification(true)
-        .unversioned_rustls_crypto_provider(Arc::new(ring::default_provider()))
+        .unversioned_rustls_crypto_provider(Arc::new(aws_lc_rs::default_provider()))
         .build();
     let config = Agent::config_builder().tls_config(tls).timeout_global(Some(PATIENCE)).http_status_as_error(false);
     let feed = Feed { agent: config.proxy(None).build().into(), base, key };

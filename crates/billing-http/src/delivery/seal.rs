@@ -1,9 +1,9 @@
 //! Secrets as the database has them: nobody who reads it, or a backup of it, can sign with them.
 
+use aws_lc_rs::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
+use aws_lc_rs::hkdf::{HKDF_SHA256, Salt};
 use billing_domain::id::WebhookEndpointId;
 use billing_outbound::Secret;
-use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
-use ring::hkdf::{HKDF_SHA256, Salt};
 
 use crate::error::ApiError;
 

@@ -7,14 +7,14 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread;
 use std::time::{Duration, SystemTime};
 
+use aws_lc_rs::rand::SystemRandom;
+use aws_lc_rs::rsa::{KeyPair as RsaKeyPair, PublicKeyComponents};
+use aws_lc_rs::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair, RSA_PKCS1_SHA256};
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use billing_console::Fields;
 use hmac::{Hmac, KeyInit, Mac};
-use ring::rand::SystemRandom;
-use ring::rsa::{KeyPair as RsaKeyPair, PublicKeyComponents};
-use ring::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair, RSA_PKCS1_SHA256};
-use rustls::crypto::ring::default_provider as ring_provider;
+use rustls::crypto::aws_lc_rs::default_provider as crypto_provider;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use serde_json::{Value, json};
@@ -97,7 +97,7 @@ fn certificate() -> (String, Arc<ServerConfig>) {
     let made = rcgen::generate_simple_self_signed([Ipv4Addr::LOCALHOST.to_string()]).expect("a certificate");
     let der = CertificateDer::from(made.cert.der().to_vec());
     let key = PrivateKeyDer::try_from(made.signing_key.serialize_der()).expect("a key");
-    let config = ServerConfig::builder_with_provider(Arc::new(ring_provider()))
+    let config = ServerConfig::builder_with_provider(Arc::new(crypto_provider()))
         .with_safe_default_protocol_versions()
         .expect("versions")
         .with_no_client_auth()
@@ -109,7 +109,7 @@ fn certificate() -> (String, Arc<ServerConfig>) {
 fn curve_key() -> EcdsaKeyPair {
     let random = SystemRandom::new();
     let der = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &random).expect("a key");
-    EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, der.as_ref(), &random).expect("a key")
+    EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, der.as_ref()).expect("a key")
 }
 
 fn rsa_key() -> RsaKeyPair {
@@ -119,7 +119,7 @@ fn rsa_key() -> RsaKeyPair {
 
 /// What everybody knows of the key.
 pub fn rsa_modulus() -> Vec<u8> {
-    PublicKeyComponents::<Vec<u8>>::from(rsa_key().public()).n
+    PublicKeyComponents::<Vec<u8>>::from(rsa_key().public_key()).n
 }
 
 fn text_of(bytes: &[u8]) -> String {
@@ -227,7 +227,7 @@ impl Provider {
         let mut config = Agent::config_builder().max_redirects(0).http_status_as_error(false);
         if let Some(authority) = &self.authority {
             let root = Certificate::from_pem(authority.as_bytes()).expect("a certificate");
-            let tls = TlsConfig::builder().unversioned_rustls_crypto_provider(Arc::new(ring_provider()));
+            let tls = TlsConfig::builder().unversioned_rustls_crypto_provider(Arc::new(crypto_provider()));
             config = config.tls_config(tls.root_certs(RootCerts::from(vec![root])).build());
         }
         let agent: Agent = config.build().into();
@@ -307,7 +307,7 @@ impl State {
     }
 
     fn keys(&self) -> Value {
-        let rsa = PublicKeyComponents::<Vec<u8>>::from(rsa_key().public());
+        let rsa = PublicKeyComponents::<Vec<u8>>::from(rsa_key().public_key());
         let (name, curve) = &self.curve_key;
         let point = curve.public_key().as_ref();
         json!({"keys": [
@@ -381,7 +381,7 @@ impl State {
         let signature = match &token.signing {
             Signing::Rsa => {
                 let key = rsa_key();
-                let mut signature = vec![0; key.public().modulus_len()];
+                let mut signature = vec![0; key.public_modulus_len()];
                 key.sign(&RSA_PKCS1_SHA256, &random, said.as_bytes(), &mut signature).expect("signed");
                 signature
             }

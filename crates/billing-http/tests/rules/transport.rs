@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use billing_http::tls::TlsFiles;
 use flate2::read::GzDecoder;
-use rustls::crypto::ring;
+use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
@@ -77,7 +77,7 @@ fn tls_is_served_with_a_certificate() {
     let world = World::with(|settings| settings.tls = Some(load("cert.pem", "key.pem").expect("a certificate")));
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from_pem_file(path("cert.pem")).expect("a certificate")).expect("a root");
-    let client = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+    let client = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
         .with_safe_default_protocol_versions()
         .expect("versions")
         .with_root_certificates(roots)
