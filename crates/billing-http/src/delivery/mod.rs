@@ -107,7 +107,7 @@ struct Aside {
 }
 
 /// Messages as they are sent, in their order.
-pub type Bodies = dyn Fn(&mut dyn Transaction, &[Message]) -> Result<Vec<Vec<u8>>, Error> + Send + Sync;
+pub type Bodies = dyn Fn(&mut dyn Transaction, Vec<Message>) -> Result<Vec<Vec<u8>>, Error> + Send + Sync;
 
 /// What is measured of deliveries.
 #[derive(Clone, Debug, Default)]
@@ -163,7 +163,7 @@ impl Deliverer {
     /// Has messages look like this. Only the first that is given does.
     pub fn show_as(
         &self,
-        bodies: impl Fn(&mut dyn Transaction, &[Message]) -> Result<Vec<Vec<u8>>, Error> + Send + Sync + 'static,
+        bodies: impl Fn(&mut dyn Transaction, Vec<Message>) -> Result<Vec<Vec<u8>>, Error> + Send + Sync + 'static,
     ) {
         // An error means that there is one.
         drop(self.bodies.set(Box::new(bodies)));

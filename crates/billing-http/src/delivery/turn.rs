@@ -108,11 +108,15 @@ impl Turn {
                 |(position, message): (u64, Message)| (PendingDelivery::new(position, message.id, now), false, message);
             found.extend(page.messages.into_iter().map(fresh));
         }
-        let messages: Vec<Message> = found.iter().map(|(.., message)| message.clone()).collect();
-        let jobs = found.into_iter().zip(bodies(tx, &messages)?).map(|((pending, is_waiting, message), body)| Job {
+        let (places, messages): (Vec<_>, Vec<Message>) = found
+            .into_iter()
+            .map(|(pending, is_waiting, message)| ((pending, is_waiting, message.customer), message))
+            .unzip();
+        let bodies = bodies(tx, messages)?;
+        let jobs = places.into_iter().zip(bodies).map(|((pending, is_waiting, customer), body)| Job {
             pending,
             is_waiting,
-            customer: message.customer,
+            customer,
             body,
         });
         let jobs: Vec<Job> = jobs.collect();

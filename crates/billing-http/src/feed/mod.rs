@@ -7,7 +7,7 @@ use std::pin::pin;
 use std::time::{Duration, Instant};
 
 use actix_web::web;
-use billing_domain::message::{Message, MessageType};
+use billing_domain::message::MessageType;
 use billing_domain::store::{FeedPage, FeedRequest, PageRequest, Transaction};
 use billing_domain::{Error, FieldCode, FieldError};
 
@@ -144,9 +144,9 @@ fn page(tx: &mut dyn Transaction, wanted: &Wanted) -> Result<(FeedView, Cursor),
     if let Some(detail) = after.and_then(|after| fault(after, &page)) {
         return Err(FieldError::new("after", FieldCode::Invalid, detail).into());
     }
-    let messages: Vec<Message> = page.messages.into_iter().map(|(_, message)| message).collect();
+    let messages = page.messages.into_iter().map(|(_, message)| message).collect();
     let reached = Cursor::at(page.reached);
-    Ok((FeedView { results: views(tx, &messages)?, next: reached.to_string() }, reached))
+    Ok((FeedView { results: views(tx, messages)?, next: reached.to_string() }, reached))
 }
 
 /// Why whoever goes on behind a position would miss something.

@@ -30,7 +30,7 @@ async fn list(
         let key = CustomerKey::derive(tx.organization(), &id);
         tx.customers().get(key)?;
         let page = tx.messages().list_of(key, &paging.0)?;
-        Ok::<_, billing_domain::Error>(Page { items: views(tx, &page.items)?, next: page.next })
+        Ok::<_, billing_domain::Error>(Page { items: views(tx, page.items)?, next: page.next })
     });
     Ok(ListAnswer(page.await?))
 }

@@ -22,7 +22,7 @@ pub fn render_on(feeds: &(impl Feeds + ?Sized)) {
 ///
 /// # Errors
 /// Those of the store.
-pub fn bodies(tx: &mut dyn Transaction, messages: &[Message]) -> Result<Vec<Vec<u8>>, Error> {
+pub fn bodies(tx: &mut dyn Transaction, messages: Vec<Message>) -> Result<Vec<Vec<u8>>, Error> {
     let body =
         |view: &MessageView| serde_json::to_vec(view).map_err(|error| StoreError::Internal(error.to_string()).into());
     views(tx, messages)?.iter().map(body).collect()

@@ -63,11 +63,11 @@ impl Described for Data {
 ///
 /// # Errors
 /// Those of the store.
-pub fn views(tx: &mut dyn Transaction, messages: &[Message]) -> Result<Vec<MessageView>, Error> {
+pub fn views(tx: &mut dyn Transaction, messages: Vec<Message>) -> Result<Vec<MessageView>, Error> {
     let ids: Vec<(CustomerKey, InvoiceId)> = messages.iter().filter_map(invoice_of).collect();
     let invoices = if ids.is_empty() { Vec::new() } else { tx.invoices().list_by_id(&ids)? };
     let invoices: BTreeMap<InvoiceId, Invoice> = invoices.into_iter().map(|invoice| (invoice.id, invoice)).collect();
-    messages.iter().map(|message| MessageView::new(message, &invoices)).collect()
+    messages.into_iter().map(|message| MessageView::new(message, &invoices)).collect()
 }
 
 /// The invoice that a message is about, and whose it is.
@@ -79,11 +79,11 @@ fn invoice_of(message: &Message) -> Option<(CustomerKey, InvoiceId)> {
 }
 
 impl MessageView {
-    fn new(message: &Message, invoices: &BTreeMap<InvoiceId, Invoice>) -> Result<Self, Error> {
-        let json = match &message.payload {
-            Payload::Json(json) => json.clone(),
+    fn new(message: Message, invoices: &BTreeMap<InvoiceId, Invoice>) -> Result<Self, Error> {
+        let json = match message.payload {
+            Payload::Json(json) => json,
             Payload::Invoice(id) => {
-                let invoice = invoices.get(id).ok_or(Error::NotFound(Noun::Invoice))?;
+                let invoice = invoices.get(&id).ok_or(Error::NotFound(Noun::Invoice))?;
                 shown(message.message_type, invoice).map_err(unreadable)?
             }
         };
