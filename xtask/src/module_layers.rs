@@ -29,7 +29,7 @@ const CRATES: [Floors; 3] = [
             &["custom_sql"],
             &["metric"],
             &["invoice", "job", "usage"],
-            &["charge", "credit_note", "statement"],
+            &["catalog", "charge", "credit_note", "statement"],
             &["message"],
             &["store"],
             &["faults", "memory"],

@@ -176,7 +176,7 @@
 //! |---|---|
 //! | numbers, rounding, currencies | [`decimal`], [`money`], [`currency`] |
 //! | time: periods, intervals, zones | [`period`], [`timezone`] |
-//! | what is sold | [`plan`], [`addon`], [`tier`], [`metric`], [`adjustment`] |
+//! | what is sold | [`plan`], [`addon`], [`tier`], [`metric`], [`adjustment`], together [`catalog`] |
 //! | what happened | [`event`], [`usage`] |
 //! | who pays | [`organization`], [`customer`], [`subscription`], [`address`], [`country`] |
 //! | what is charged | [`charge`], [`tax`], [`credit`], [`invoice`], [`credit_note`], [`payment`], [`statement`], [`billing_run`] |
@@ -223,6 +223,7 @@ pub mod audit;
 pub mod billing_run;
 #[cfg(feature = "service")]
 pub mod books_audit;
+pub mod catalog;
 pub mod charge;
 pub mod country;
 pub mod credit;

@@ -1,6 +1,7 @@
 //! Questions about usage that many ask at once.
 
 use super::Transaction;
+use crate::catalog::Catalog;
 use crate::error::Error;
 use crate::id::{CustomerKey, MetricId};
 use crate::usage::{Usage, UsageRequest};
@@ -11,8 +12,9 @@ pub trait Question: Send {
     fn customer(&self) -> CustomerKey;
     /// Of which metric.
     fn metric(&self) -> MetricId;
-    /// What must be known to answer it. May be called again, in another transaction.
-    fn prepare(&mut self, tx: &mut dyn Transaction) -> Result<Vec<UsageRequest>, Error>;
+    /// What must be known to answer it. What it looks up of the catalogue it keeps for the next that is asked in the same snapshot.
+    /// May be called again, in another transaction.
+    fn prepare(&mut self, tx: &mut dyn Transaction, catalog: &mut Catalog) -> Result<Vec<UsageRequest>, Error>;
     /// Takes the outcome.
     fn conclude(self: Box<Self>, outcome: Answered);
 }

@@ -6,17 +6,15 @@ use std::rc::Rc;
 use time::{Duration, OffsetDateTime};
 
 use super::untold::Untold;
-use crate::addon::{self, AddonTerms, BillingFrequency, InvoiceWhen};
+use crate::addon::{self, AddonTerms, InvoiceWhen};
 use crate::billing_run::LOOK_BACK;
+use crate::catalog::{Catalog, Offer};
 use crate::charge::{BillingRecord, records_of};
 use crate::credit::CreditLedger;
-use crate::currency::Currency;
 use crate::customer::Customer;
 use crate::error::{Error, Refusal, StoreError, TaxNeed};
-use crate::id::{CreditId, CustomerKey, InvoiceId, MetricId, PlanVersionId, SubscriptionId};
-use crate::invoice::PlanVersionBrief;
-use crate::metric::Metric;
-use crate::organization::Organization;
+use crate::id::{CreditId, CustomerKey, InvoiceId, PlanVersionId, SubscriptionId};
+use crate::organization::{AccessPolicy, Organization};
 use crate::plan::{Plan, PlanVersion};
 use crate::store::Transaction;
 use crate::subscription::{Subscription, SubscriptionStatus};
@@ -67,21 +65,6 @@ struct Unsaved {
     /// Records that it does not have or has otherwise, in order of making.
     records: Vec<BillingRecord>,
 }
-
-/// A plan version, its plan, its currency and its metrics.
-pub(super) struct Offer {
-    /// The plan; for an add-on, the one that stands for it.
-    pub plan: Plan,
-    /// Set for an add-on.
-    pub addon: Option<AddonTerms>,
-    pub version: PlanVersion,
-    pub currency: Currency,
-    pub metrics: BTreeMap<MetricId, Metric>,
-}
-
-/// What has been looked up of the catalogue.
-#[derive(Clone, Default)]
-pub(super) struct Catalog(BTreeMap<PlanVersionId, Rc<Offer>>);
 
 impl Account {
     /// Reads what there is of `customer` at `now`.
@@ -366,8 +349,8 @@ fn no_subscription(id: SubscriptionId) -> Error {
 
 impl Catalog {
     /// The plan version and what belongs to it.
-    pub fn offer(&mut self, tx: &mut dyn Transaction, id: PlanVersionId) -> Result<Rc<Offer>, Error> {
-        if let Some(offer) = self.0.get(&id) {
+    pub(super) fn offer(&mut self, tx: &mut dyn Transaction, id: PlanVersionId) -> Result<Rc<Offer>, Error> {
+        if let Some(offer) = self.offers.get(&id) {
             return Ok(offer.clone());
         }
         let version = tx.plans().get_version(id)?;
@@ -379,8 +362,18 @@ impl Catalog {
             plan => (plan?, None),
         };
         let offer = Rc::new(Offer::new(tx, plan, addon, version)?);
-        self.0.insert(id, offer.clone());
+        self.offers.insert(id, offer.clone());
         Ok(offer)
+    }
+
+    /// The rule by which the organization gives access.
+    pub(super) fn access_policy(&mut self, tx: &mut dyn Transaction) -> Result<AccessPolicy, Error> {
+        if let Some(policy) = self.access_policy {
+            return Ok(policy);
+        }
+        let policy = tx.organizations().get()?.access_policy;
+        self.access_policy = Some(policy);
+        Ok(policy)
     }
 }
 
@@ -417,20 +410,5 @@ impl Offer {
             records.iter_mut().for_each(BillingRecord::wait_behind_start);
         }
         Ok(records)
-    }
-
-    /// Whether it is an add-on that is charged once.
-    pub fn is_one_time(&self) -> bool {
-        self.addon.is_some_and(|terms| terms.billing_frequency == BillingFrequency::OneTime)
-    }
-
-    /// The version as invoices and access checks refer to it.
-    pub fn brief(&self) -> PlanVersionBrief {
-        PlanVersionBrief {
-            plan_name: self.version.name(&self.plan).to_owned(),
-            plan_id: self.plan.id,
-            version_id: self.version.id,
-            version: self.version.number,
-        }
     }
 }

@@ -3,8 +3,8 @@
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
-use super::account::Catalog;
 use super::bill_customer::{Progress, WORKER_WORK_MAX, bill_customer_partly};
+use crate::catalog::Catalog;
 use crate::error::{Error, FieldCode, FieldError, Refusal};
 use crate::id::{CustomerKey, TestClockId};
 use crate::period::{PlanDuration, instant};

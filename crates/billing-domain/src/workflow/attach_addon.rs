@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 
 use time::OffsetDateTime;
 
-use super::account::{Account, Offer};
+use super::account::Account;
 use super::bill_customer::{finish_due_of, process_due};
 use super::issue_invoices::issue_invoices;
 use crate::addon::{self, BillingFrequency};
+use crate::catalog::Offer;
 use crate::charge::{BillingRecord, count_records};
 use crate::error::{Error, FieldCode, FieldError, FieldErrors, Noun, Refusal};
 use crate::faults::look_up;

@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use time::OffsetDateTime;
 
-use super::account::{Catalog, Offer};
+use crate::catalog::{Catalog, Offer};
 use crate::error::Error;
 use crate::id::{CustomerKey, MetricId};
 use crate::plan::{Component, choose_version};
@@ -133,27 +133,28 @@ impl Bundle {
 /// renewed where their renewal is due but not yet made, each with its add-ons.
 pub(super) fn considered(
     tx: &mut dyn Transaction,
+    catalog: &mut Catalog,
     customer: CustomerKey,
     filters: &SubscriptionFilters,
     now: OffsetDateTime,
 ) -> Result<Vec<Bundle>, Error> {
     let held = tx.subscriptions().list_current(customer, now)?;
-    considered_of(tx, &held, filters, now)
+    considered_of(tx, catalog, &held, filters, now)
 }
 
 /// [`considered`] of what a customer holds at `now`.
 pub(super) fn considered_of(
     tx: &mut dyn Transaction,
+    catalog: &mut Catalog,
     held: &[Subscription],
     filters: &SubscriptionFilters,
     now: OffsetDateTime,
 ) -> Result<Vec<Bundle>, Error> {
-    let mut catalog = Catalog::default();
     let mut considered = Vec::new();
     for base in
         held.iter().filter(|subscription| !subscription.is_addon() && filters.is_subset_of(&subscription.filters))
     {
-        let bundle = Bundle::load(tx, &mut catalog, base, held)?.at(tx, &mut catalog, now)?;
+        let bundle = Bundle::load(tx, catalog, base, held)?.at(tx, catalog, now)?;
         if bundle.base.subscription.status(now) == SubscriptionStatus::Active {
             considered.push(bundle);
         }

@@ -3,6 +3,7 @@
 use time::OffsetDateTime;
 
 use super::bundle::{Held, considered};
+use crate::catalog::Catalog;
 use crate::customer::{Customer, CustomerId};
 use crate::error::Error;
 use crate::id::{CustomerKey, FeatureId};
@@ -50,7 +51,7 @@ pub fn check_feature_access(
     let customer = tx.customers().get(key).map_err(|error| error.at_field("customer_id"))?;
     let feature = tx.features().get(command.feature).map_err(|error| error.at_field("feature_id"))?;
     let now = tx.customers().now(key)?;
-    let subscriptions: Vec<_> = considered(tx, key, &command.filters, now)?
+    let subscriptions: Vec<_> = considered(tx, &mut Catalog::default(), key, &command.filters, now)?
         .into_iter()
         .map(|bundle| {
             let running = bundle.parts().filter(|part| part.subscription.status(now) == SubscriptionStatus::Active);

@@ -5,6 +5,7 @@ use time::OffsetDateTime;
 use super::bundle::{Held, considered};
 use super::usages::usages;
 use crate::access::{MetricAccess, decide};
+use crate::catalog::Catalog;
 use crate::charge::reset_period_at;
 use crate::customer::{Customer, CustomerId};
 use crate::error::Error;
@@ -88,23 +89,24 @@ pub fn check_metric_access(
 /// `customer_id` or `metric_id` does not exist.
 pub fn prepare_metric_access(tx: &mut dyn Transaction, command: &CheckMetricAccess) -> Result<PreparedCheck, Error> {
     let key = CustomerKey::derive(tx.organization(), &command.customer);
-    prepare_for(tx, key, command)
+    prepare_for(tx, &mut Catalog::default(), key, command)
 }
 
 /// [`prepare_metric_access`] of the customer whose key this is.
 fn prepare_for(
     tx: &mut dyn Transaction,
+    catalog: &mut Catalog,
     key: CustomerKey,
     command: &CheckMetricAccess,
 ) -> Result<PreparedCheck, Error> {
     let customer = tx.customers().get(key).map_err(|error| error.at_field("customer_id"))?;
     let metric = tx.metrics().get(command.metric).map_err(|error| error.at_field("metric_id"))?;
-    let policy = tx.organizations().get()?.access_policy;
+    let policy = catalog.access_policy(tx)?;
     let now = tx.customers().now(key)?;
 
     let mut subscriptions = Vec::new();
     let mut requests = Vec::new();
-    for bundle in considered(tx, key, &command.filters, now)? {
+    for bundle in considered(tx, catalog, key, &command.filters, now)? {
         let mut access = MetricAccess::absent();
         let metered = bundle.component_of(metric.id, now);
         if let Some((component, period)) = metered
@@ -164,8 +166,8 @@ impl Question for AccessQuestion {
         self.command.metric
     }
 
-    fn prepare(&mut self, tx: &mut dyn Transaction) -> Result<Vec<UsageRequest>, Error> {
-        let mut prepared = prepare_for(tx, self.customer, &self.command)?;
+    fn prepare(&mut self, tx: &mut dyn Transaction, catalog: &mut Catalog) -> Result<Vec<UsageRequest>, Error> {
+        let mut prepared = prepare_for(tx, catalog, self.customer, &self.command)?;
         // The answer needs what they come to, and not what was asked.
         let requests = std::mem::take(&mut prepared.requests);
         self.prepared = Some(prepared);

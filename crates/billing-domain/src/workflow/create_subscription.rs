@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use bigdecimal::{BigDecimal, Signed};
 use time::OffsetDateTime;
 
-use super::account::{Account, Offer};
+use super::account::Account;
 use super::advance_test_clock::INTERVALS_MAX;
 use super::bill_customer::{CALL_WORK_MAX, UnknownRate, finish_due, process_some};
 use super::issue_invoices::issue_invoices;
+use crate::catalog::Offer;
 use crate::charge::{BillingRecord, count_records};
 use crate::customer::CustomerId;
 use crate::error::{Error, FieldCode, FieldError, FieldErrors, Noun, Refusal};

@@ -6,10 +6,11 @@ use std::rc::Rc;
 use bigdecimal::{BigDecimal, Zero};
 use time::OffsetDateTime;
 
-use super::account::{Account, Offer};
+use super::account::Account;
 use super::tax_lines::tax_lines;
 use super::usages::try_usages;
 use crate::adjustment::Span;
+use crate::catalog::Offer;
 use crate::charge::{BillingRecord, Charge, Charged, UsageBilling};
 use crate::currency::Currency;
 use crate::custom_sql::CustomFailure;

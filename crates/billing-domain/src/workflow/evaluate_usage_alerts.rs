@@ -7,12 +7,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use bigdecimal::{BigDecimal, Zero};
 use time::OffsetDateTime;
 
-use super::account::Catalog;
 use super::alert_headroom::Headroom;
 use super::bundle::{Bundle, Held, considered, considered_of};
 use super::draft_invoice::{DraftedInvoice, draft_of};
 use super::tell::tell;
 use super::usages::try_usages;
+use crate::catalog::Catalog;
 use crate::charge::{BillingRecord, invoicing_span_at, reset_period_at};
 use crate::credit::CreditLedger;
 use crate::custom_sql::CustomFailure;
@@ -86,7 +86,7 @@ pub fn evaluate_usage_alerts(
         return Ok(AlertOutlook::default());
     }
     let held = tx.subscriptions().list_current(customer.key, now)?;
-    let running = considered_of(tx, &held, &SubscriptionFilters::none(), now)?;
+    let running = considered_of(tx, &mut Catalog::default(), &held, &SubscriptionFilters::none(), now)?;
     let mut headroom = Headroom::of(&held, now);
     if !asked(&alerts, AlertKind::Spend, &running, now).is_empty() {
         // One event may cost whatever its tier says.
@@ -245,7 +245,7 @@ fn ran_at(
     running: &[Bundle],
     since: OffsetDateTime,
 ) -> Result<Vec<Bundle>, Error> {
-    let mut ran = considered(tx, customer, &SubscriptionFilters::none(), since)?;
+    let mut ran = considered(tx, &mut Catalog::default(), customer, &SubscriptionFilters::none(), since)?;
     // What took the place of another began after it: mostly there is none, and nothing to be read.
     if !running.is_empty() && running.iter().all(|bundle| bundle.base.subscription.period.start() <= since) {
         return Ok(ran);

@@ -5,6 +5,7 @@ use bigdecimal::Zero;
 use time::OffsetDateTime;
 
 use super::bundle::{Held, considered};
+use crate::catalog::Catalog;
 use crate::charge::reset_period_at;
 use crate::customer::CustomerId;
 use crate::error::{Error, FieldCode, FieldError};
@@ -85,7 +86,7 @@ pub fn list_billable_usage(
     }
     let now = tx.customers().now(key)?;
     let (mut listed, mut requests) = (Vec::new(), Vec::new());
-    for bundle in considered(tx, key, &command.filters, now)? {
+    for bundle in considered(tx, &mut Catalog::default(), key, &command.filters, now)? {
         let mut components = Vec::new();
         let running = bundle.parts().filter(|part| part.subscription.status(now) == SubscriptionStatus::Active);
         for (part, component) in

@@ -7,9 +7,9 @@ use time::{OffsetDateTime, Time};
 use uuid::Uuid;
 
 use super::CreatePlan;
-use super::account::Offer;
 use super::create_plan_version::build;
 use super::draft_lines::{Draft, Part, adjust, charge};
+use crate::catalog::Offer;
 use crate::charge::{Charge, count_records};
 use crate::currency::Currency;
 use crate::error::{Error, FieldCode, FieldError, FieldErrors, Noun};

@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 use bigdecimal::{BigDecimal, Zero};
 use time::OffsetDateTime;
 
-use super::account::{Account, Offer};
+use super::account::Account;
 use super::bill_customer::{finish_due_of, process_due};
 use super::create_subscription::{ChoiceFields, VersionChoice, check_units, choose, find_choice, prepaid_units};
 use super::draft_lines::Part;
 use super::issue_invoices::issue_parts;
+use crate::catalog::Offer;
 use crate::charge::{BillingRecord, Charge, ChargeRef, UsageBilling, carried_usage_at};
 use crate::error::{Error, FieldCode, FieldError, FieldErrors, Refusal};
 use crate::id::{CustomerKey, MetricId, SubscriptionId};

@@ -3,6 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 
 use billing_domain::Error;
+use billing_domain::catalog::Catalog;
 use billing_domain::subscription::Subscription;
 use billing_domain::usage::{Usage, UsageRequest};
 use uuid::Uuid;
@@ -19,6 +20,8 @@ use crate::usage::WarmFacts;
 /// What questions are answered from.
 pub(super) struct Snapshot<'t, 'c> {
     tx: CachedTransaction<'t, 'c>,
+    /// What questions before have looked up of the catalogue.
+    catalog: Catalog,
     /// Of each customer, that of what it holds.
     versions: HashMap<Uuid, SubscriptionVersion>,
     /// Of the keys of those who ask: see [`VALID_KEYS`](crate::repo::api_key::VALID_KEYS).
@@ -38,7 +41,8 @@ impl<'t, 'c> Snapshot<'t, 'c> {
         };
         let subscriptions = versions.iter().filter_map(held).collect();
         let prefetched = PrefetchedCustomers { customers, subscriptions };
-        Ok(Self { tx: CachedTransaction::new(tx, catalog).with_prefetched(prefetched), versions, valid_keys, facts })
+        let tx = CachedTransaction::new(tx, catalog).with_prefetched(prefetched);
+        Ok(Self { tx, catalog: Catalog::default(), versions, valid_keys, facts })
     }
 
     /// Reads what is not remembered: what the customers hold, and of the catalogue what that is of and these metrics.
@@ -72,7 +76,7 @@ impl<'t, 'c> Snapshot<'t, 'c> {
     /// The usage that must be known for an answer, to whoever has a valid key.
     pub(super) fn prepare(&mut self, job: &mut PendingQuestion) -> Result<Vec<UsageRequest>, Error> {
         api_key::expect_valid(job.requester.key.as_ref(), &self.valid_keys)?;
-        job.question.prepare(&mut self.tx)
+        job.question.prepare(&mut self.tx, &mut self.catalog)
     }
 
     /// The usage behind each request, where buckets and memory are enough to tell it.

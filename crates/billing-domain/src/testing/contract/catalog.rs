@@ -5,6 +5,7 @@ use time::Duration;
 
 use super::together::wait;
 use super::{Harness, Tenant};
+use crate::catalog::Catalog;
 use crate::currency::Currency;
 use crate::error::{Error, Noun};
 use crate::id::{CustomerKey, MetricId, PlanId, PlanVersionId};
@@ -119,7 +120,7 @@ impl Question for Look {
         self.places.metric
     }
 
-    fn prepare(&mut self, tx: &mut dyn Transaction) -> Result<Vec<UsageRequest>, Error> {
+    fn prepare(&mut self, tx: &mut dyn Transaction, _catalog: &mut Catalog) -> Result<Vec<UsageRequest>, Error> {
         self.seen = Some(self.places.look(tx)?);
         Ok(Vec::new())
     }

@@ -36,6 +36,8 @@ mod plan;
 mod prepaid;
 mod preview;
 mod preview_plan;
+#[cfg(feature = "service")]
+mod questions;
 mod receipts;
 mod records;
 #[cfg(feature = "service")]
