@@ -1,6 +1,7 @@
 //! `cargo xtask campaign webhooks`: what 99 endpoints of seven organizations feel of one that hangs, and how fast messages are
 //! delivered beside a bare client, which posts the same bodies and does nothing else: the HTTP library that the service is built on, as
-//! it comes. Beside it are told the service's own client without the service, and sockets that do not know HTTP.
+//! it comes, with as many on their way as the service has. Beside it are told the same one after another, the service's own client without
+//! the service, and sockets that do not know HTTP.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -155,13 +156,14 @@ fn rate(stage: &Stage, key: &str, receiver: &Receiver) -> anyhow::Result<f64> {
             post(addr, key, "/api/customers/", &customer(&format!("customer-{number}"))).map(drop)
         })
     };
-    in_parallel(&make)?;
+    in_parallel(IN_FLIGHT, &make)?;
     let endpoint = post(addr, key, "/api/webhook_endpoints/", &json!({"url": receiver.url(RATED)}))?;
     let replay =
         format!("/api/webhook_endpoints/{}/replay/", endpoint["webhook_endpoint_id"].as_str().context("an id")?);
     println!(
-        "| delivered a second | server, us each | Postgres, us each | posted by a bare client | ratio | by the service's client | ratio \
-        | by sockets | ratio |\n|---:|---:|---:|---:|---:|---:|---:|---:|---:|"
+        "| delivered a second | server, us each | Postgres, us each | posted by a bare client, one after another | ratio \
+        | {IN_FLIGHT} at once | ratio | by the service's client | ratio | by sockets | ratio \
+        |\n|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|"
     );
     let mut ratios = Vec::new();
     for _ in 0..RATES {
@@ -173,12 +175,13 @@ fn rate(stage: &Stage, key: &str, receiver: &Receiver) -> anyhow::Result<f64> {
         })?;
         let bodies: Vec<Vec<u8>> = receiver.take_arrivals().into_iter().map(|arrival| arrival.body).collect();
         let library = Agent::config_builder().max_idle_connections_per_host(IN_FLIGHT).build().new_agent();
-        let bare = posted(&bodies, &|part| by_library(&library, receiver, part))?;
+        let in_turn = posted(&bodies, 1, &|part| by_library(&library, receiver, part))?;
+        let bare = posted(&bodies, IN_FLIGHT, &|part| by_library(&library, receiver, part))?;
         let session = Client::new(Reach::Anywhere).session();
-        let client = posted(&bodies, &|part| by_client(&session, receiver, part))?;
-        let sockets = posted(&bodies, &|part| by_socket(receiver, part))?;
+        let client = posted(&bodies, IN_FLIGHT, &|part| by_client(&session, receiver, part))?;
+        let sockets = posted(&bodies, IN_FLIGHT, &|part| by_socket(receiver, part))?;
         print!("| {delivered:.0} | {server_us:.0} | {postgres_us:.0} ");
-        [bare, client, sockets].iter().for_each(|rate| print!("| {rate:.0} | {:.2} ", delivered / rate));
+        [in_turn, bare, client, sockets].iter().for_each(|rate| print!("| {rate:.0} | {:.2} ", delivered / rate));
         println!("|");
         ratios.push(delivered / bare);
     }
@@ -187,13 +190,14 @@ fn rate(stage: &Stage, key: &str, receiver: &Receiver) -> anyhow::Result<f64> {
     Ok(ratio)
 }
 
-/// Bodies that are posted a second, by as many at once as the service has on their way.
+/// Bodies that are posted a second, so many at once.
 fn posted(
     bodies: &[Vec<u8>],
+    at_once: usize,
     post: &(dyn Fn(&mut dyn Iterator<Item = &Vec<u8>>) -> anyhow::Result<()> + Sync),
 ) -> anyhow::Result<f64> {
     let start = Instant::now();
-    in_parallel(&|sender| post(&mut bodies.iter().skip(sender).step_by(IN_FLIGHT)))?;
+    in_parallel(at_once, &|sender| post(&mut bodies.iter().skip(sender).step_by(at_once)))?;
     Ok(bodies.len() as f64 / start.elapsed().as_secs_f64())
 }
 
@@ -232,9 +236,9 @@ fn by_socket(receiver: &Receiver, bodies: &mut dyn Iterator<Item = &Vec<u8>>) ->
     Ok(())
 }
 
-fn in_parallel(work: &(dyn Fn(usize) -> anyhow::Result<()> + Sync)) -> anyhow::Result<()> {
+fn in_parallel(count: usize, work: &(dyn Fn(usize) -> anyhow::Result<()> + Sync)) -> anyhow::Result<()> {
     thread::scope(|scope| {
-        let threads: Vec<_> = (0..IN_FLIGHT).map(|number| scope.spawn(move || work(number))).collect();
+        let threads: Vec<_> = (0..count).map(|number| scope.spawn(move || work(number))).collect();
         threads.into_iter().try_for_each(|thread| thread.join().expect("no panic"))
     })
 }
