@@ -43,7 +43,8 @@ pub fn part(id: &str, seconds: u32, on_its_way: bool, content: &Markup) -> Marku
     }
 }
 
-fn document(title: &str, body: &Markup) -> String {
+/// `last` is the id of what comes last.
+fn document(title: &str, last: &str, body: &Markup) -> String {
     let page = html! {
         (DOCTYPE)
         html lang="en" {
@@ -54,6 +55,8 @@ fn document(title: &str, body: &Markup) -> String {
                 title { (title) " \u{b7} " (text::PRODUCT) }
                 link rel="icon" href=(asset::ICON_PATH);
                 link rel="stylesheet" href=(asset::STYLE_PATH);
+                // Nothing is shown until all is there: the rows of a table that come later move the columns of those before.
+                link rel="expect" href={ "#" (last) } blocking="render";
                 meta name="htmx-config" content=(asset::HTMX_SETTINGS);
                 script defer src=(asset::SCRIPT_PATH) {}
                 script defer src=(asset::HTMX_PATH) integrity=(asset::HTMX_DIGEST) {}
@@ -107,15 +110,15 @@ pub fn page(viewer: &Viewer, path: &str, title: &str, content: &Markup) -> Strin
                 }
             }
             main id="content" { (content) }
-            footer { (text::TIMES_ARE_IN) " " a href="/console/time_zone/" { (viewer.zone.name()) } ". " (text::CSV_IS_UTC) }
+            footer id="end" { (text::TIMES_ARE_IN) " " a href="/console/time_zone/" { (viewer.zone.name()) } ". " (text::CSV_IS_UTC) }
         }
     };
-    document(title, &body)
+    document(title, "end", &body)
 }
 
 /// A page of nobody in particular: signing in, and what comes before.
 pub fn bare(title: &str, content: &Markup) -> String {
-    document(title, &html! { body.bare { main id="content" { h1 { (title) } (content) } } })
+    document(title, "content", &html! { body.bare { main id="content" { h1 { (title) } (content) } } })
 }
 
 /// What a form carries so that nobody else's does anything.

@@ -70,6 +70,11 @@ impl Driver {
         answer["value"].clone()
     }
 
+    /// Opens pages at another URL of the server from now on. Whoever has signed in still is, if the host is the same.
+    pub(crate) fn goes_to(&mut self, base: String) {
+        self.base = base;
+    }
+
     pub(crate) fn open(&self, path: &str) {
         self.post("/url", &json!({"url": format!("{}{path}", self.base)}));
     }
@@ -128,7 +133,7 @@ impl Driver {
     }
 
     /// How far what the page shows has moved while it was loading, on a phone and on a desk, as browsers measure it.
-    fn shifts(&self, path: &str) -> Vec<f64> {
+    pub(crate) fn shifts(&self, path: &str) -> Vec<f64> {
         let total = "return new Promise(done => {
             let total = 0;
             const add = entries => entries.forEach(entry => { total += entry.hadRecentInput ? 0 : entry.value; });

@@ -11,6 +11,7 @@ pub(crate) mod openid;
 mod openid_faults;
 pub(crate) mod openid_provider;
 mod pages;
+mod pieces;
 mod plan_builder;
 mod programs;
 mod sessions;
