@@ -110,10 +110,10 @@ pub fn page(viewer: &Viewer, path: &str, title: &str, content: &Markup) -> Strin
                 }
             }
             main id="content" { (content) }
-            footer id="end" { (text::TIMES_ARE_IN) " " a href="/console/time_zone/" { (viewer.zone.name()) } ". " (text::CSV_IS_UTC) }
+            footer id="page-end" { (text::TIMES_ARE_IN) " " a href="/console/time_zone/" { (viewer.zone.name()) } ". " (text::CSV_IS_UTC) }
         }
     };
-    document(title, "end", &body)
+    document(title, "page-end", &body)
 }
 
 /// A page of nobody in particular: signing in, and what comes before.

@@ -1,5 +1,7 @@
 //! What pages show, what they carry, and what they cost.
 
+use std::collections::BTreeSet;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use billing_console::{Method, asset, table};
@@ -58,6 +60,11 @@ fn pages_load_nothing_and_run_nothing_of_others() {
         for never in ["<script>", " style=", " onclick=", "http://", "https://", "src=\"//", "javascript:"] {
             assert!(!page.text.contains(never), "{path}: {never}");
         }
+        let ids: Vec<&str> = page.text.split(" id=\"").skip(1).filter_map(|rest| rest.split('"').next()).collect();
+        let different: BTreeSet<&str> = ids.iter().copied().collect();
+        assert_eq!(ids.len(), different.len(), "{path}: an id stands twice: {ids:?}");
+        let awaited = page.text.split_once("rel=\"expect\" href=\"#").and_then(|(_, rest)| rest.split('"').next());
+        assert!(awaited.is_some_and(|id| different.contains(id)), "{path} is shown without waiting for {awaited:?}");
         for forms in page.text.split("<form").skip(1).filter(|form| form.contains("method=\"post\"")) {
             assert!(forms.contains("name=\"form_token\""), "{path}: a form without its token");
         }
