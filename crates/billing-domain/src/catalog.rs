@@ -1,4 +1,5 @@
-//! What has been looked up of the catalogue: plan versions, each with what it takes to bill it, and by what rule access is given.
+//! What has been looked up of the catalogue: plan versions, each with what it takes to bill it, and by what rule access is given. It is
+//! looked up in `workflow/look_ups.rs`.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -11,7 +12,8 @@ use crate::metric::Metric;
 use crate::organization::AccessPolicy;
 use crate::plan::{Plan, PlanVersion};
 
-/// What has been looked up, so that whoever asks next need not: it tells what the store told then.
+/// What has been looked up of one organization, so that whoever asks next in the same transaction need not: it tells what the store told
+/// then.
 #[derive(Clone, Default)]
 pub struct Catalog {
     pub(crate) offers: BTreeMap<PlanVersionId, Rc<Offer>>,

@@ -176,7 +176,7 @@
 //! |---|---|
 //! | numbers, rounding, currencies | [`decimal`], [`money`], [`currency`] |
 //! | time: periods, intervals, zones | [`period`], [`timezone`] |
-//! | what is sold | [`plan`], [`addon`], [`tier`], [`metric`], [`adjustment`], together [`catalog`] |
+//! | what is sold | [`plan`], [`addon`], [`tier`], [`metric`], [`adjustment`]; looked up: [`catalog`] |
 //! | what happened | [`event`], [`usage`] |
 //! | who pays | [`organization`], [`customer`], [`subscription`], [`address`], [`country`] |
 //! | what is charged | [`charge`], [`tax`], [`credit`], [`invoice`], [`credit_note`], [`payment`], [`statement`], [`billing_run`] |

@@ -86,13 +86,14 @@ pub fn evaluate_usage_alerts(
         return Ok(AlertOutlook::default());
     }
     let held = tx.subscriptions().list_current(customer.key, now)?;
-    let running = considered_of(tx, &mut Catalog::default(), &held, &SubscriptionFilters::none(), now)?;
+    let mut catalog = Catalog::default();
+    let running = considered_of(tx, &mut catalog, &held, &SubscriptionFilters::none(), now)?;
     let mut headroom = Headroom::of(&held, now);
     if !asked(&alerts, AlertKind::Spend, &running, now).is_empty() {
         // One event may cost whatever its tier says.
         headroom.refuse();
     }
-    let asked_for = asked_usage(tx, customer.key, &alerts, (since, now), &running)?;
+    let asked_for = asked_usage(tx, &mut catalog, customer.key, &alerts, (since, now), &running)?;
     let (mut reached, is_reached_ahead) =
         reached_usage(tx, &alerts, asked_for, known, (&customer, now), &mut headroom)?;
     reached.extend(reached_spend(tx, &customer, &alerts, &running, now)?);
@@ -139,6 +140,7 @@ fn fire(
 /// What the alerts on usage and on what is left of prepaid units look at.
 fn asked_usage(
     tx: &mut dyn Transaction,
+    catalog: &mut Catalog,
     customer: CustomerKey,
     alerts: &[UsageAlert],
     (since, now): (Option<OffsetDateTime>, OffsetDateTime),
@@ -149,7 +151,7 @@ fn asked_usage(
         return Ok(Vec::new());
     }
     let before = match since.filter(|since| *since < now) {
-        Some(since) => ran_at(tx, customer, running, since)?,
+        Some(since) => ran_at(tx, catalog, customer, running, since)?,
         None => Vec::new(),
     };
     let mut asked: Vec<Asked> = Vec::new();
@@ -241,11 +243,12 @@ fn figures(tx: &mut dyn Transaction, requests: &[UsageRequest]) -> Result<Vec<Op
 /// What ran at an instant that has passed, also what a switch has replaced since.
 fn ran_at(
     tx: &mut dyn Transaction,
+    catalog: &mut Catalog,
     customer: CustomerKey,
     running: &[Bundle],
     since: OffsetDateTime,
 ) -> Result<Vec<Bundle>, Error> {
-    let mut ran = considered(tx, &mut Catalog::default(), customer, &SubscriptionFilters::none(), since)?;
+    let mut ran = considered(tx, catalog, customer, &SubscriptionFilters::none(), since)?;
     // What took the place of another began after it: mostly there is none, and nothing to be read.
     if !running.is_empty() && running.iter().all(|bundle| bundle.base.subscription.period.start() <= since) {
         return Ok(ran);
@@ -256,7 +259,7 @@ fn ran_at(
         let one = tx.subscriptions().get(customer, id)?;
         let was_replaced = one.replaced_by.is_some() && !one.is_addon();
         if was_replaced && one.status(since) == SubscriptionStatus::Active {
-            ran.push(Bundle::load(tx, &mut Catalog::default(), &one, &[])?);
+            ran.push(Bundle::load(tx, catalog, &one, &[])?);
         }
     }
     Ok(ran)

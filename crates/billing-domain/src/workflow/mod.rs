@@ -72,6 +72,7 @@ mod invite_user;
 mod issue_invoices;
 mod list_billable_usage;
 mod list_subscriptions;
+mod look_ups;
 mod measure_usage;
 mod note_payment;
 mod note_tax_quote;
