@@ -22,6 +22,7 @@ mod event_tails;
 mod events_with_id;
 mod feeds;
 mod hot_buckets;
+mod ingest_rules;
 mod invariants;
 mod known;
 mod lanes;
