@@ -43,8 +43,11 @@ pub fn part(id: &str, seconds: u32, on_its_way: bool, content: &Markup) -> Marku
     }
 }
 
-/// `last` is the id of what comes last.
-fn document(title: &str, last: &str, body: &Markup) -> String {
+/// The id of what comes last, and has nothing in it: an element is there for who waits for it as soon as it begins.
+const PAGE_END: &str = "page-end";
+
+/// A document whose body is of a class.
+fn document(title: &str, class: Option<&str>, content: &Markup) -> String {
     let page = html! {
         (DOCTYPE)
         html lang="en" {
@@ -56,19 +59,22 @@ fn document(title: &str, last: &str, body: &Markup) -> String {
                 link rel="icon" href=(asset::ICON_PATH);
                 link rel="stylesheet" href=(asset::STYLE_PATH);
                 // Nothing is shown until all is there: the rows of a table that come later move the columns of those before.
-                link rel="expect" href={ "#" (last) } blocking="render";
+                link rel="expect" href={ "#" (PAGE_END) } blocking="render";
                 meta name="htmx-config" content=(asset::HTMX_SETTINGS);
                 script defer src=(asset::SCRIPT_PATH) {}
                 script defer src=(asset::HTMX_PATH) integrity=(asset::HTMX_DIGEST) {}
             }
-            (body)
+            body class=[class] {
+                (content)
+                span id=(PAGE_END) hidden {}
+            }
         }
     };
     page.into_string()
 }
 
 /// A page of somebody who is signed in. `path` is the page's own.
-pub fn page(viewer: &Viewer, path: &str, title: &str, content: &Markup) -> String {
+pub fn page(viewer: &Viewer, path: &str, title: &str, main: &Markup) -> String {
     let is_of_customers = OF_CUSTOMERS.iter().any(|of| path.starts_with(of));
     let is_here = |to: &str| match to {
         "/console/" => path == to,
@@ -76,49 +82,47 @@ pub fn page(viewer: &Viewer, path: &str, title: &str, content: &Markup) -> Strin
         "/console/invoices/" => path.starts_with(to) || path.starts_with("/console/credit_notes/"),
         _ => path.starts_with(to),
     };
-    let body = html! {
-        body {
-            a.skip href="#content" { (text::SKIP) }
-            header.head {
-                a.product href="/console/" { (viewer.organization_name) }
-                form.search role="search" action="/console/search/" method="get" {
-                    label.hidden for="search" { (text::SEARCH) }
-                    input id="search" type="search" name="q" placeholder=(text::SEARCH_HINT) maxlength="300"
-                        aria-keyshortcuts="/" autocomplete="off";
-                }
-                details.account {
-                    summary { (viewer.email) }
-                    div.menu {
-                        p { (viewer.role.as_str()) " \u{b7} " (viewer.organization_name) }
-                        @if viewer.has_others { a href="/console/organizations/" { (text::SWITCH_ORGANIZATION) } }
-                        a href="/console/time_zone/" { (text::YOUR_TIME_ZONE) }
-                        a href="/console/identities/" { (text::WAYS_TO_SIGN_IN) }
-                        a href="/console/sessions/" { (text::SESSIONS) }
-                        a href="/docs/" { (text::API_DOCUMENTS) }
-                        form method="post" action="/console/sign-out/" {
-                            (form_token(&viewer.form_token))
-                            button.quiet type="submit" { (text::SIGN_OUT) }
-                        }
+    let content = html! {
+        a.skip href="#content" { (text::SKIP) }
+        header.head {
+            a.product href="/console/" { (viewer.organization_name) }
+            form.search role="search" action="/console/search/" method="get" {
+                label.hidden for="search" { (text::SEARCH) }
+                input id="search" type="search" name="q" placeholder=(text::SEARCH_HINT) maxlength="300"
+                    aria-keyshortcuts="/" autocomplete="off";
+            }
+            details.account {
+                summary { (viewer.email) }
+                div.menu {
+                    p { (viewer.role.as_str()) " \u{b7} " (viewer.organization_name) }
+                    @if viewer.has_others { a href="/console/organizations/" { (text::SWITCH_ORGANIZATION) } }
+                    a href="/console/time_zone/" { (text::YOUR_TIME_ZONE) }
+                    a href="/console/identities/" { (text::WAYS_TO_SIGN_IN) }
+                    a href="/console/sessions/" { (text::SESSIONS) }
+                    a href="/docs/" { (text::API_DOCUMENTS) }
+                    form method="post" action="/console/sign-out/" {
+                        (form_token(&viewer.form_token))
+                        button.quiet type="submit" { (text::SIGN_OUT) }
                     }
                 }
             }
-            nav.main aria-label=(text::NAVIGATION) {
-                ul {
-                    @for (to, name) in NAVIGATION.into_iter().filter(|(to, _)| is_open_to(viewer.role, Method::Get, to)) {
-                        li { a href=(to) aria-current=[is_here(to).then_some("page")] { (name) } }
-                    }
-                }
-            }
-            main id="content" { (content) }
-            footer id="page-end" { (text::TIMES_ARE_IN) " " a href="/console/time_zone/" { (viewer.zone.name()) } ". " (text::CSV_IS_UTC) }
         }
+        nav.main aria-label=(text::NAVIGATION) {
+            ul {
+                @for (to, name) in NAVIGATION.into_iter().filter(|(to, _)| is_open_to(viewer.role, Method::Get, to)) {
+                    li { a href=(to) aria-current=[is_here(to).then_some("page")] { (name) } }
+                }
+            }
+        }
+        main id="content" { (main) }
+        footer { (text::TIMES_ARE_IN) " " a href="/console/time_zone/" { (viewer.zone.name()) } ". " (text::CSV_IS_UTC) }
     };
-    document(title, "page-end", &body)
+    document(title, None, &content)
 }
 
 /// A page of nobody in particular: signing in, and what comes before.
 pub fn bare(title: &str, content: &Markup) -> String {
-    document(title, "content", &html! { body.bare { main id="content" { h1 { (title) } (content) } } })
+    document(title, Some("bare"), &html! { main id="content" { h1 { (title) } (content) } })
 }
 
 /// What a form carries so that nobody else's does anything.
