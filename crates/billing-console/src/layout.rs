@@ -43,10 +43,10 @@ pub fn part(id: &str, seconds: u32, on_its_way: bool, content: &Markup) -> Marku
     }
 }
 
-/// The id of what comes last, and has nothing in it: an element is there for who waits for it as soon as it begins.
+/// The id of what comes last, and has nothing in it: an element is there for whoever waits for it as soon as it begins.
 const PAGE_END: &str = "page-end";
 
-/// A document whose body is of a class.
+/// A document, whose body may be of a class.
 fn document(title: &str, class: Option<&str>, content: &Markup) -> String {
     let page = html! {
         (DOCTYPE)

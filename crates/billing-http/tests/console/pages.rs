@@ -70,7 +70,7 @@ fn pages_load_nothing_and_run_nothing_of_others() {
     }
 }
 
-/// Whether a page is shown only once all of it is there. An element is there for who waits for it as soon as it begins, so it is an
+/// Whether a page is shown only once all of it is there. An element is there for whoever waits for it as soon as it begins, so it is an
 /// empty one behind all others.
 fn waits_for_its_end(page: &str) -> bool {
     let awaited = page.split_once("rel=\"expect\" href=\"#").and_then(|(_, rest)| rest.split('"').next());

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::{Duration as Pause, Instant};
+use std::time::Duration as Pause;
 
 use billing_domain::event::{Event, Ingested};
 use billing_domain::id::CustomerKey;
@@ -18,17 +18,7 @@ use time::{Duration, OffsetDateTime};
 
 use crate::alert_batches::{World, alert};
 use crate::sql::{connect, query};
-
-/// For what happens at once on a machine that is at nothing else.
-const PATIENCE: Pause = Pause::from_secs(60);
-
-fn until(what: &str, mut holds: impl FnMut() -> bool) {
-    let began = Instant::now();
-    while !holds() {
-        assert!(began.elapsed() < PATIENCE, "never: {what}");
-        thread::sleep(Pause::from_millis(5));
-    }
-}
+use crate::waiting::{until, until_a_lock_is_waited_for};
 
 /// Stores one call of a customer's by a process.
 fn send(store: &PgStore, world: &World, name: &str, id: &str, time: OffsetDateTime) {
@@ -200,7 +190,7 @@ fn a_change_is_looked_at_when_whoever_stored_beside_it_is_done() {
             until("it is listed", || !store.list_marked(10).expect("listed").is_empty());
             is_listed.store(true, Ordering::SeqCst);
         });
-        until("somebody waits", || count(&world, "pg_locks WHERE locktype = 'advisory' AND NOT granted") > 0);
+        until_a_lock_is_waited_for(world.store.url());
         assert!(!is_listed.load(Ordering::SeqCst), "before the writer is done");
         writer.batch_execute(let_go).expect("let go");
     });

@@ -1,7 +1,6 @@
 //! What ingesting looks at, changed while events wait for their key ranges: whoever changes it has them, and the events come behind.
 
 use std::thread;
-use std::time::{Duration as Pause, Instant};
 
 use billing_domain::event::{Event, Ingested};
 use billing_domain::metric::{Aggregation, Measure};
@@ -14,20 +13,9 @@ use time::{Duration, OffsetDateTime};
 
 use crate::sql::{connect, query};
 use crate::usage::World;
+use crate::waiting::until_a_lock_is_waited_for;
 
 const NOW: OffsetDateTime = datetime!(2024-03-10 12:30 UTC);
-/// For what happens at once on a machine that is at nothing else.
-const PATIENCE: Pause = Pause::from_secs(60);
-
-fn wait_for_waiting(url: &str) {
-    let waiting = "SELECT 'it' AS value FROM pg_locks WHERE locktype = 'advisory' AND NOT granted
-        AND database = (SELECT oid FROM pg_database WHERE datname = current_database())";
-    let began = Instant::now();
-    while query(url, waiting).is_empty() {
-        assert!(began.elapsed() < PATIENCE, "nobody waits");
-        thread::sleep(Pause::from_millis(5));
-    }
-}
 
 #[test]
 fn what_was_changed_while_events_waited_holds_for_them() {
@@ -56,7 +44,7 @@ fn what_was_changed_while_events_waited_holds_for_them() {
         let answer = thread::scope(|threads| {
             let late =
                 threads.spawn(|| store.ingest(world.organization, std::slice::from_ref(&event), Window::Enforced));
-            wait_for_waiting(store.url());
+            until_a_lock_is_waited_for(store.url());
             let renew = format!("{change}; UPDATE ingest_versions SET version = version + 1; COMMIT");
             other.batch_execute(&renew).expect("changed");
             late.join().expect("no panic")

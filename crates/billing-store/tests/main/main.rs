@@ -45,4 +45,5 @@ mod statements;
 mod statistics;
 mod together;
 mod usage;
+mod waiting;
 mod webhook_leases;

@@ -11,9 +11,7 @@ use billing_store::PgStore;
 
 use crate::nodes::{Spread, spread};
 use crate::sql::execute;
-
-/// How long anything is waited for.
-const PATIENCE: Duration = Duration::from_secs(40);
+use crate::waiting::{PATIENCE, until};
 
 /// An address where nobody is let in.
 struct Address {
@@ -54,14 +52,6 @@ fn led_to(spread: Spread, address: &Address) -> Spread {
 
 fn make(spread: &Spread, customer: &Customer) -> Result<(), Error> {
     spread.run(customer, |tx, _| tx.customers().insert(customer))
-}
-
-fn until(what: &str, mut holds: impl FnMut() -> bool) {
-    let began = Instant::now();
-    while !holds() {
-        assert!(began.elapsed() < PATIENCE, "never: {what}");
-        thread::sleep(Duration::from_millis(10));
-    }
 }
 
 /// Customers of lane 1, which is on the node, and of lane 3, which is at home.
